@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from formats import recorded
 from lore.formats.claude.reader import ClaudeCode
-from lore.model.codes import Problem
 from lore.testing import everything
 from model.making import Fold, dumps
 
@@ -45,12 +45,8 @@ def result(call_id: str, content: Any = "done", **fields: Any) -> dict[str, Any]
 
 def counts(uncached: int, read: int, write: int, output: int) -> dict[str, int]:
     """Return a usage object."""
-    return {
-        "input_tokens": uncached,
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": write,
-        "output_tokens": output,
-    }
+    cached = {"cache_read_input_tokens": read, "cache_creation_input_tokens": write}
+    return {"input_tokens": uncached, **cached, "output_tokens": output}
 
 
 def log_bytes(*lines: dict[str, Any]) -> bytes:
@@ -58,18 +54,15 @@ def log_bytes(*lines: dict[str, Any]) -> bytes:
     return b"".join(dumps(line) + b"\n" for line in lines)
 
 
+def _joined(lines: tuple[dict[str, Any] | bytes, ...]) -> bytes:
+    return b"".join(item if isinstance(item, bytes) else dumps(item) + b"\n" for item in lines)
+
+
 def read(*lines: dict[str, Any] | bytes) -> list[Any]:
     """Return what the reader reads."""
-    data = b"".join(item if isinstance(item, bytes) else dumps(item) + b"\n" for item in lines)
-    return [item.value for item in everything(ClaudeCode(), data)]
+    return [item.value for item in everything(ClaudeCode(), _joined(lines))]
 
 
 def folded(*lines: dict[str, Any] | bytes) -> Fold:
     """Return the session that the lines fold to, with the problems of reader and fold."""
-    fold = Fold()
-    for value in read(*lines):
-        if isinstance(value, Problem):
-            fold.problems.append(value)
-        else:
-            fold.take(value)
-    return fold
+    return recorded.folded(ClaudeCode, _joined(lines))

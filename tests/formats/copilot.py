@@ -22,13 +22,9 @@ class Log(Recorded):
         number = len(self.lines) + 1
         minute, second = divmod(number, 60)
         parent = f"e{number - 1}" if number > 1 else None
-        members = {
-            "type": kind,
-            "data": data,
-            "id": f"e{number}",
-            "timestamp": f"2026-09-20T10:{minute:02}:{second:02}Z",
-        }
-        self.lines.append({**members, "parentId": parent, **({"agentId": agent} if agent else {})})
+        members = {"type": kind, "data": data, "id": f"e{number}", "parentId": parent}
+        stamp = {"timestamp": f"2026-09-20T10:{minute:02}:{second:02}Z"}
+        self.lines.append({**members, **stamp, **({"agentId": agent} if agent else {})})
         return self
 
     def start(self, model: str | None = "claude-sonnet-5", session: str = "s-1", **fields: Any) -> Log:
@@ -42,22 +38,17 @@ class Log(Recorded):
     def user(self, text: str, agent: str = "", **fields: Any) -> Log:
         """Add a message of the user, and its text as the client sends it."""
         whole = f"<current_datetime>now</current_datetime>\n\n{text}"
-        return self.line(
-            "user.message", {"content": text, "transformedContent": whole, "attachments": [], **fields}, agent
-        )
+        data = {"content": text, "transformedContent": whole, "attachments": []}
+        return self.line("user.message", {**data, **fields}, agent)
 
     def answer(
         self, text: str = "", *calls: str, output: int | None = 10, api: str = "", agent: str = "", **fields: Any
     ) -> Log:
         number = len(self.lines) + 1
         requests = [{"toolCallId": call, "name": "bash", "arguments": {"command": "ls"}} for call in calls]
-        data = {
-            "messageId": f"m{number}",
-            "apiCallId": api or f"msg_{number}",
-            "content": text,
-            "toolRequests": requests,
-        }
-        data |= {"model": "claude-sonnet-5"} | ({} if output is None else {"outputTokens": output})
+        data = {"messageId": f"m{number}", "apiCallId": api or f"msg_{number}", "content": text}
+        data |= {"toolRequests": requests, "model": "claude-sonnet-5"}
+        data |= {} if output is None else {"outputTokens": output}
         return self.line("assistant.message", {**data, **fields}, agent)
 
     def result(self, call: str, text: str = "done", agent: str = "", **fields: Any) -> Log:

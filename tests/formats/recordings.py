@@ -3,6 +3,7 @@
 The recordings are in a folder next to the project (`conftest.CORPUS`); without them the tests are skipped.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -31,6 +32,11 @@ from lore.testing import everything
 def recordings(pattern: str) -> list[Path]:
     """The files of a pattern, in order."""
     return sorted(CORPUS.glob(pattern))
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    """Every line of a file, decoded."""
+    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
 
 
 def absent(files: Sequence[Path]) -> pytest.MarkDecorator:

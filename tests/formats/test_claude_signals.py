@@ -108,6 +108,29 @@ def test_record_shows_its_signal(more, signals):
     assert {signal.name for signal in signals} <= set(SIGNS)
 
 
+@each("records, signals", [
+    ((asked("u2", [result("c1", "tool_reference")], "a1", thinkingMetadata=ON), line("attachment", "x1", "a1"),
+      asked("u2", "git commit <command-name>", "a1"), answered("a2", "r2", call("Bash", command="skill"), "a1"),
+      answered("a2", "z", text("No response requested."), "a1", model="<synthetic>"),
+      line("system", "s1", "a1", subtype="stop_hook_summary"), attached(type="date_change"), attached(type=7),
+      attached(type=None, hookName=[1]), attached(type="hook_success", hookName="SessionStart:compact"),
+      line("attachment", "x1", "a1", attachment="text"), line("progress", "p1", "a1", data={"hookName": "Stop"})), []),
+    ((tool_result(REFERENCE, {"type": 7}), tool_result(REFERENCE, "text"), tool_result({"type": "tool_reference"}),
+      tool_result({**REFERENCE, "tool_name": 7}), tool_result({**REFERENCE, "tool_name": ""})),
+     [Sign("tool-reference")]),
+    ((asked("u2", "<command-message>x</command-message>", "a1"),), [Sign("slash-command")]),
+    ((answered("a2", "r2", call("Skill", skill=[7]), "a1"),
+      answered("a2", "r2", {**call("Skill"), "input": "pdf"}, "a1")), [Sign("skill")]),
+    ((attached(type="mcp_instructions_delta", addedNames=[""]),), [Sign("instructions-delta")]),
+    ((attached(type="deferred_tools_delta", addedNames=["a", 7], removedNames=None, pendingMcpServers=7),),
+     [Sign("tools-delta")]),
+    ((attached(type="hook_additional_context", hookName=7, hookEvent=None),), [Sign("hook-context")]),
+])  # fmt: skip
+def test_other_or_malformed_record_shows_no_names(records, signals):
+    for record in records:
+        assert observed(*FIRST, record) == signals
+
+
 def test_resume_names_its_line(tmp_path):
     lines, last = [], None
     for number, cached in enumerate((0, 20_000, 0)):
@@ -122,33 +145,6 @@ def test_resume_names_its_line(tmp_path):
     (finding,) = [item for item in check([str(path)]).result.findings if item.lost_tokens]
     assert (finding.code, finding.line) == ("LORE123", 7)
     assert "the session was resumed (line 5 of the log)" in finding.message
-
-
-@each([
-    asked("u2", [result("c1", "tool_reference")], "a1", thinkingMetadata=ON),
-    asked("u2", "git commit <command-name>", "a1"), answered("a2", "r2", call("Bash", command="skill"), "a1"),
-    answered("a2", "z", text("No response requested."), "a1", model="<synthetic>"),
-    line("system", "s1", "a1", subtype="stop_hook_summary"), attached(type="date_change"), attached(type=7),
-    attached(type=None, hookName=[1]), attached(type="hook_success", hookName="SessionStart:compact"),
-    line("attachment", "x1", "a1", attachment="text"), line("attachment", "x1", "a1"),
-    line("progress", "p1", "a1", data={"hookName": "Stop"}),
-])  # fmt: skip
-def test_other_records_show_no_signal(more):
-    assert observed(*FIRST, more) == []
-
-
-@each([
-    tool_result(REFERENCE, {"type": 7}), tool_result(REFERENCE, "text"), tool_result({"type": "tool_reference"}),
-    tool_result({**REFERENCE, "tool_name": 7}), tool_result({**REFERENCE, "tool_name": ""}),
-    asked("u2", "<command-message>x</command-message>", "a1"), answered("a2", "r2", call("Skill", skill=[7]), "a1"),
-    answered("a2", "r2", {**call("Skill"), "input": "pdf"}, "a1"),
-    attached(type="deferred_tools_delta", addedNames=["a", 7], removedNames=None, pendingMcpServers=7),
-    attached(type="mcp_instructions_delta", addedNames=[""]),
-    attached(type="hook_additional_context", hookName=7, hookEvent=None),
-])  # fmt: skip
-def test_malformed_names_leave_a_signal_without_names(more):
-    (signal,) = observed(*FIRST, more)
-    assert signal == Sign(signal.name)
 
 
 @pytest.mark.parametrize(("fields", "names"), [
@@ -300,27 +296,3 @@ def test_thinking_is_off_for_a_plan_or_command(lines, name):
 def test_local_command_leaves_thinking_on():
     stop = asked("", COMMAND.replace("review", "model"))
     assert session(stop, asked("", PRINTED), asked("", [text("Go on.")], isMeta=True), version="2.1.33") == []
-
-
-def test_thinking_is_off_after_a_skill_until_prompted():
-    def turn(number, block, uncached, parent):
-        return answered(f"a{number}", f"r{number}", block, parent, usage=counts(uncached, 900, 90, 5))
-
-    used = turn(1, thinking(), 10, "u1"), answered("a2", "r1", call("Skill", skill="pdf"), "a1")
-    loaded = asked("u2", [result("c1", "Launching skill: pdf")], "a2"), asked("u3", [text("# PDF")], "u2", isMeta=True)
-    spoken = turn(3, text("done"), 1, "u3"), asked("u4", "thanks", "a3"), turn(4, thinking(), 10, "u4")
-    signs = [sign for sign in observed(FIRST[0], *used, *loaded, *spoken) if sign.name == "thinking"]
-    assert [(*sign.names, sign.before, sign.after) for sign in signs] == [("pdf", "on", "off"), ("pdf", "off", "on")]
-
-
-def test_answer_in_one_record_was_not_streamed():
-    def whole(uuid, response):
-        blocks = {"content": [text("It fails."), {"type": "tool_use", "id": uuid, "name": "ls", "input": {}}]}
-        return answered(uuid, response, text(""), message=blocks, version="2.1.14")
-
-    def streamed(uuid, response):
-        return answered(uuid, response, text("yes"), version="2.1.14")
-
-    signals = observed(streamed("a1", "r1"), whole("a2", "r2"), whole("a3", "r3"), streamed("a4", "r4"))
-    assert signals == [Sign("streaming", before="on", after="off"), Sign("streaming", before="off", after="on")]
-    assert observed(*(answered(f"a{n}", f"r{n}", text("yes")) for n in (1, 2))) == []

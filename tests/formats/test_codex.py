@@ -1,4 +1,4 @@
-"""Codex rollouts: requests and their usage, items, compactions, rollbacks, forks."""
+"""Codex rollouts: recognition, any cut of a log, rollbacks, forks, damage; `cases` has single behaviours."""
 
 from cli.running import lore
 from formats.codex import BASE, Rollout, plain
@@ -53,9 +53,8 @@ def branch() -> Rollout:
 def spawned(copied: Rollout) -> Rollout:
     """Return a subagent's log: copies of its parent's records, then its own."""
     thread = {"parent_thread_id": "t-1", "depth": 1}
-    log = Rollout().meta(
-        "t-3", forked_from_id="t-1", parent_thread_id="t-1", source={"subagent": {"thread_spawn": thread}}
-    )
+    source = {"subagent": {"thread_spawn": thread}}
+    log = Rollout().meta("t-3", forked_from_id="t-1", parent_thread_id="t-1", source=source)
     log.lines[0]["payload"]["subagent_history_start_ordinal"] = 1 + len(copied.lines)
     log.lines += [dict(line) for line in copied.lines]
     log.sums = dict(copied.sums)
@@ -91,65 +90,12 @@ def test_rollout_is_recognised_by_its_first_line():
     assert recognise(b'{"type":"session.start","payload":{}}\n') is None
 
 
-def test_interrupted_response_in_the_sums_is_a_request():
-    log = plain().user("go on").thought().call("c2").event("turn_aborted", reason="interrupted")
-    lost = {"input_tokens": 10_300, "cached_input_tokens": 9_984, "output_tokens": 69}
-    log.sums |= {name: log.sums[name] + count for name, count in lost.items()}
-    log.user("again").message("assistant", "ok").count(10_400, 10_112)
-    assert turns(log)[2:] == [(316, 9_984, 69), (288, 10_112, 10)]
-    assert not log.folded().problems
-
-
-def test_usage_before_its_items_is_of_that_response():
-    values = early().read()
-    order = [
-        value.at[17:19] if isinstance(value, e.TurnStarted) else value.item.uuid
-        for value in values if isinstance(value, e.TurnStarted | e.Append)
-    ]  # fmt: skip
-    assert order == ["item-1", "03", "item-2", "item-3", "08", "item-4", "item-5", "11", "item-6", "item-7"]
-    assert turns(early()) == [(7_952, 2_048, 30), (116, 9_984, 20), (8_152, 2_048, 40)]
-    assert turns(early().count(10_300, 10_112))[3:] == [(188, 10_112, 10)]
-
-
 def test_rollback_removes_prompts_and_their_client_messages():
     log = plain().message("user", "<environment_context>\n new\n</environment_context>").user("go on")
     log.message("assistant", "yes").count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
     assert [item.uuid for item in items(log)] == [item.uuid for item in items(plain())]
     assert [item.uuid for item in items(log.event("thread_rolled_back", num_turns=9))] == ["item-1", "item-2"]
     assert not log.folded().problems
-
-
-def signals(*contexts):
-    """Return the signals of these contexts."""
-    log = Rollout().meta()
-    for context in contexts:
-        log.context(**context)
-    changes = [value for value in log.read() if isinstance(value, e.Observed)]
-    return [(sign.name, sign.names, sign.before, sign.after) for sign in changes]
-
-
-def test_changed_context_is_a_signal():
-    mode = {"mode": "default", "settings": {"model": "a", "reasoning_effort": "high", "developer_instructions": "x"}}
-    assert signals({}, {}) == []
-    assert signals({}, {"effort": "low"}) == [("effort", ("effort",), "high", "low")]
-    assert signals({}, {"current_date": "2026-04-09", "timezone": "Asia/Tokyo"}) == [
-        ("date", ("current_date", "timezone"), "2026-04-08, UTC", "2026-04-09, Asia/Tokyo")
-    ]
-    assert signals({}, {"sandbox_policy": {"type": "danger-full-access"}, "approval_policy": "on-request"}) == [
-        ("permission-mode", ("approval_policy", "sandbox_policy"), "never, read-only", "on-request, danger-full-access")
-    ]
-    long = {"user_instructions": "be kind\n" * 900}
-    assert signals(long, {"user_instructions": "be quick\n" * 900}) == [("memory", ("user_instructions",), "", "")]
-    assert (
-        signals(
-            {"collaboration_mode": mode},
-            {"collaboration_mode": {**mode, "settings": {**mode["settings"], "model": "b"}}},
-        )
-        == []
-    )
-    assert signals({"collaboration_mode": mode}, {"collaboration_mode": {**mode, "mode": "plan"}}) == [
-        ("instructions", ("collaboration_mode",), "default", "plan")
-    ]
 
 
 def test_check_estimates_unrecorded_tools_once(tmp_path):

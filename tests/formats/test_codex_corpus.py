@@ -4,7 +4,6 @@ A request is a change of the sums; if they grew by more than the last response w
 of a response which was interrupted before its bill was written.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench import agents
-from formats.recordings import absent, figures, of_each, predicted_near, recordings
+from formats.recordings import absent, figures, of_each, predicted_near, recordings, records
 from lore.formats.codex.reader import Codex
 from lore.model import events as e
 from lore.testing import everything
@@ -25,11 +24,6 @@ MADE = ("reasoning", "function_call", "custom_tool_call", "web_search_call", "to
 CALLS = ("function_call", "custom_tool_call", "tool_search_call", "local_shell_call")
 
 pytestmark = pytest.mark.corpus
-
-
-def records(path: Path) -> list[dict[str, Any]]:
-    """Return every line of a file."""
-    return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
 
 
 def changes(path: Path) -> Iterator[tuple[int, list[int], list[int], list[int]]]:

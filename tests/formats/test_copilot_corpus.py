@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import folded, of_each, recordings
+from formats.recordings import folded, of_each, recordings, records
 from lore.cache.counts import total
 from lore.formats.copilot.reader import Copilot
 from lore.model import events as e
@@ -19,11 +19,6 @@ from lore.testing import everything
 FILES = recordings("copilot/*.jsonl")
 
 pytestmark = pytest.mark.corpus
-
-
-def records(path: Path) -> list[dict[str, Any]]:
-    """Every line of a file."""
-    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
 
 
 def plain_counts(path: Path) -> dict[str, Any]:

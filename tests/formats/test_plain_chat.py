@@ -5,19 +5,18 @@ from typing import Any
 
 import pytest
 
-from formats import recorded
+from cli.running import lore, put
+from formats import agents, recorded
 from helpers.each import each
 from helpers.recognising import recognise
-from lore.commands.main import main
-from lore.fold.step import Folding
 from lore.formats.agents.cline import Cline
 from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.canonical import text_of
-from lore.model.codes import Code, Problem
-from lore.model.items import AssistantMessage, RawBlock, ToolCall, UserMessage
+from lore.model.codes import Code
+from lore.model.items import ToolCall
 from lore.model.state import FoldedSession
 from lore.recording.opening import reader_class_for
 from lore.testing import ReaderContract, everything
@@ -108,11 +107,7 @@ def values(data: bytes, reader: Any = Chat) -> list[Any]:
 
 def folded(data: bytes, reader: Any = Chat) -> FoldedSession:
     """The session at the end; the fold must find nothing odd."""
-    folding = Folding(FoldedSession(format=reader.name))
-    for value in values(data, reader):
-        if not isinstance(value, Problem):
-            assert folding.apply(value) == ()
-    return folding.state()
+    return agents.folded(reader, data)
 
 
 def items(*messages: Message) -> list[Any]:
@@ -122,7 +117,7 @@ def items(*messages: Message) -> list[Any]:
 
 def codes(data: bytes, reader: Any = Chat) -> list[str]:
     """The codes of the problems."""
-    return [value.code for value in values(data, reader) if isinstance(value, Problem)]
+    return agents.codes(reader, data)
 
 
 @pytest.mark.parametrize("chat", CHATS)
@@ -140,53 +135,14 @@ def test_requests_and_tokens_equal_those_of_plain_json(chat):
 
 def test_results_in_any_order_go_to_their_calls():
     _, ls, cat, _ = items(*PLAIN)
-    assert (ls.call_id, bytes(ls.input), text_of(bytes(ls.output))) == ("c1", b'{"path": "."}', "a b")
-    assert (cat.call_id, bytes(cat.input), text_of(bytes(cat.output))) == (
-        "c2",
-        b'{"arguments":"README"}',
-        "no such file",
-    )
+    facts = [(call.call_id, bytes(call.input), text_of(bytes(call.output))) for call in (ls, cat)]
+    assert facts == [("c1", b'{"path": "."}', "a b"), ("c2", b'{"arguments":"README"}', "no such file")]
 
 
 def test_result_without_id_goes_by_name():
     calls = [item for item in items(*OLLAMA) if isinstance(item, ToolCall)]
     assert [(call.name, text_of(bytes(call.output))) for call in calls] == [("weather", "3"), ("time", "noon")]
     assert bytes(calls[0].input) == b'{"city":"Bonn"}'
-
-
-def test_provider_result_completes_call_of_same_answer():
-    result = {"type": "tool-result", "toolCallId": "a", "output": {"type": "error-text", "value": "no"}}
-    answer = {"role": "assistant", "content": [*AI_SDK[1]["content"], result, {"type": "text", "text": "Sorry."}]}
-    _, call, message = items(AI_SDK[0], answer)
-    assert (call.status, text_of(bytes(call.output)), type(message)) == ("failed", "no", AssistantMessage)
-    assert codes(lines(AI_SDK[0], answer, AI_SDK[2])) == [Code.UNKNOWN_ID]  # it has its result
-
-
-def test_function_call_and_refusal_are_read():
-    asks = {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}}
-    result = {"role": "function", "name": "ls", "content": "a"}
-    refusal = {"role": "assistant", "content": None, "refusal": "No.", "tool_calls": None, "annotations": []}
-    _, call, refused = items(PLAIN[1], asks, result, refusal)
-    assert (call.name, text_of(bytes(call.output))) == ("ls", "a")
-    assert refused.blocks == (RawBlock(refused.blocks[0].json, "openai-chat"),)
-    assert json.loads(bytes(refused.blocks[0].json)) == {"type": "refusal", "refusal": "No."}
-    assert recognise(lines(PLAIN[1], asks, result, refusal)) is Chat
-
-
-def test_result_without_call_is_a_message_and_problem():
-    data = lines(PLAIN[1], {"role": "tool", "tool_call_id": "gone", "content": "x"}, PLAIN[-1])
-    assert codes(data) == [Code.UNKNOWN_ID]
-    _, message, _ = (entry.item for entry in folded(data).main().entries)
-    assert (message.source, text_of(bytes(message.blocks[0].text))) == ("context_injection", "x")
-
-
-def test_leading_system_messages_are_the_system_prompt():
-    developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
-    session = folded(lines(PLAIN[0], developer, *PLAIN[1:], {"role": "system", "content": "Now in German."}))
-    assert bytes(session.system) == b'["You help.","Be brief."]'
-    late = session.main().entries[-1].item
-    assert (type(late), late.source) == (UserMessage, "context_injection")
-    assert bytes(folded(lines(PLAIN[0])).system) == b'"You help."'
 
 
 def test_time_that_all_messages_share_is_ignored():
@@ -203,9 +159,8 @@ def test_time_that_all_messages_share_is_ignored():
      (PLAIN[1:2] + ANTHROPIC[-1:], "anthropic"), (OLLAMA, "openai-chat")],
 )  # fmt: skip
 def test_messages_up_to_first_answer_give_the_dialect(chat, dialect):
-    assert [
-        value.dialect for value in values(lines(*chat)) if isinstance(value, e.SessionChanged) and value.dialect
-    ] == [dialect]
+    changes = [value for value in values(lines(*chat)) if isinstance(value, e.SessionChanged)]
+    assert [change.dialect for change in changes if change.dialect] == [dialect]
 
 
 def test_unanswered_array_is_a_request():
@@ -244,6 +199,8 @@ def test_files_of_other_formats_keep_their_reader(other, reader):
 def test_chat_with_numbers_or_damage_is_recognised():
     messages = [{**message, "tokens": 7, "pinned": False} for message in PLAIN]
     assert recognise(lines(*messages)) is Chat
+    called = {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}, "refusal": None}
+    assert recognise(lines(PLAIN[1], called, {"role": "function", "name": "ls", "content": "a"})) is Chat
     assert recognise(lines(*PLAIN[:2]) + b'{"role":"us\n' + lines(*PLAIN[2:])) is Chat
     assert recognise(b"\xef\xbb\xbf" + listed(*PLAIN)) is ChatDocument
     assert recognise(b'[{"role":"system","content":"' + b"x" * 1000) is ChatDocument
@@ -261,15 +218,17 @@ def test_reader_of_a_plugin_is_asked_first(monkeypatch):
     {"role": "narrator", "content": "x"}, {"role": 7, "content": "x"}, {"role": "user", "content": 7},
     {"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]},
     {"role": "assistant", "content": "x", "tool_calls": "none"}, {"content": "x"}, {}, {"from": "human", "value": 7},
+    7, "x", None, [],
 ])  # fmt: skip
-def test_malformed_message_is_opaque_and_rest_is_read(odd):
-    for data, reader in (
-        (lines(*PLAIN[:2], odd, *PLAIN[2:]), Chat),
-        (listed(*PLAIN[:2], odd, *PLAIN[2:]), ChatDocument),
-        (dumps({"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}), Chat),
-    ):
-        assert len(codes(data, reader)) == 1
-        assert sum(isinstance(value, e.OpaqueEvent) for value in values(data, reader)) == 1
+def test_odd_message_is_opaque_and_rest_is_read(odd):
+    messages = [*PLAIN[:2], odd, *PLAIN[2:]]
+    forms = [(dumps({"messages": messages}), Chat), (listed({"messages": messages}), ChatDocument)]
+    if isinstance(odd, dict):
+        forms += [(lines(*messages), Chat), (listed(*messages), ChatDocument)]
+    for data, reader in forms:
+        assert codes(data, reader) in ([Code.MALFORMED_RECORD], [Code.UNKNOWN_RECORD])
+        (event,) = (value for value in values(data, reader) if isinstance(value, e.OpaqueEvent))
+        assert json.loads(bytes(event.record)) == odd
         assert folded(data, reader).main().turns == 2
 
 
@@ -285,30 +244,19 @@ def test_text_keeps_its_escapes():
     assert bytes(folded(data).system) == rb'"\ud83d"'
 
 
-def written(folder, name: str, data: bytes) -> str:
-    """A file with these bytes."""
-    path = folder / name
-    path.write_bytes(data)
-    return str(path)
+def test_check_notes_once_that_only_history_is_judged():
+    for name in ("chats/a.jsonl", "chats/b.jsonl"):
+        put(name, lines(*PLAIN))
+    ran = lore("check", "chats")
+    assert (ran.code, ran.out.count("only history is judged")) == (0, 1)
+    assert "2 files, 2 chains, 4 turns, 2 pairs compared" in ran.out
 
 
-def test_check_notes_once_that_only_history_is_judged(tmp_path, capsys):
-    for name in ("a.jsonl", "b.jsonl"):
-        written(tmp_path, name, lines(*PLAIN))
-    assert main(["check", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert out.count("only history is judged") == 1
-    assert "2 files, 2 chains, 4 turns, 2 pairs compared" in out
-
-
-def test_two_arrays_are_compared_as_prompts(tmp_path, capsys):
+def test_two_arrays_are_compared_as_prompts():
     more = [*PLAIN, {"role": "user", "content": "Sure?"}]
-    first = written(tmp_path, "one.json", listed(*PLAIN[:2]))
-    second = written(tmp_path, "two.json", listed(*more))
-    third = written(tmp_path, "three.json", listed({**PLAIN[0], "content": "You help. It is 9:00."}, *more[1:]))
-    assert main(["diff-prefix", first, second, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["relation"] == "extension"
-    assert main(["diff-prefix", first, third, "--json"]) == 0
-    diff = json.loads(capsys.readouterr().out)
+    first, second = put("one.json", listed(*PLAIN[:2])), put("two.json", listed(*more))
+    third = put("three.json", listed({**PLAIN[0], "content": "You help. It is 9:00."}, *more[1:]))
+    assert lore("diff-prefix", first, second, "--json").json["relation"] == "extension"
+    diff = lore("diff-prefix", first, third, "--json").json
     assert (diff["relation"], diff["divergence"]["path"]) == ("diverged", "messages[0].content[0].text")
     assert diff["causes"]

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from formats.test_plain_chat import ANTHROPIC, PLAIN, codes, folded, lines, values, written
+from cli.running import put
+from formats.test_plain_chat import ANTHROPIC, PLAIN, codes, folded, lines, values
 from helpers.each import each
 from helpers.recognising import recognise
 from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.model import events as e
 from lore.model.canonical import text_of
-from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.recording.base import Problems
 from lore.recording.events import EventRecording
@@ -103,15 +103,15 @@ def test_requests_equal_those_of_plain_json():
 
 @pytest.mark.parametrize("document", WHOLE)
 def test_conversation_folds_alike_in_every_form(document):
-    forms = [
-        (dumps(document), Chat), (indented(document), ChatDocument), (indented([document]), ChatDocument),
-        (lines(document, DUMP), Chat),
-    ]  # fmt: skip
-    sessions = [folded(data, reader) for data, reader in forms]
-    mains = [session.chain(e.MAIN) for session in sessions]
-    facts = [(main.turns, main.system, main.tools, main.model, main.dialect) for main in mains]
-    assert all(prompt == facts[0] for prompt in facts)
-    assert all(timeline(session) == timeline(sessions[0]) for session in sessions)
+    first = folded(dumps(document))
+    for data, reader in (
+        (indented(document), ChatDocument), (indented([document]), ChatDocument), (lines(document, DUMP), Chat),
+    ):  # fmt: skip
+        session = folded(data, reader)
+        main, expected = session.chain(e.MAIN), first.chain(e.MAIN)
+        for name in ("turns", "system", "tools", "model", "dialect"):
+            assert getattr(main, name) == getattr(expected, name)
+        assert timeline(session) == timeline(first)
 
 
 def test_each_conversation_is_a_chain_with_its_prompt():
@@ -126,14 +126,12 @@ def test_each_conversation_is_a_chain_with_its_prompt():
 
 
 def test_words_of_dumps_are_roles():
-    assert [type(item) for item in timeline(folded(dumps(SHAREGPT)))] == [
-        UserMessage, ToolCall, AssistantMessage, UserMessage,
-    ]  # fmt: skip
-    call = timeline(folded(dumps(SHAREGPT)))[1]
+    items = timeline(folded(dumps(SHAREGPT)))
+    assert [type(item) for item in items] == [UserMessage, ToolCall, AssistantMessage, UserMessage]
+    call = items[1]
     assert (call.name, bytes(call.input), text_of(bytes(call.output))) == ("weather", b'{"city": "Bonn"}', '{"t": 3}')
-    assert [type(item) for item in timeline(folded(indented(DUMP), ChatDocument))] == [
-        UserMessage, AssistantMessage, UserMessage, AssistantMessage,
-    ]  # fmt: skip
+    items = timeline(folded(indented(DUMP), ChatDocument))
+    assert [type(item) for item in items] == [UserMessage, AssistantMessage] * 2
 
 
 @each(["weather(city='Bonn')", "[]", "{}", '{"name": 7}', '[{"name": "a"}, 7]', "[[", ""])
@@ -147,9 +145,7 @@ def test_result_of_call_in_text_is_no_problem():
     messages = [("human", "x"), ("gpt", "<tool_call>{}</tool_call>"), ("tool", "1"), ("gpt", "y")]
     data = dumps({"conversations": [{"from": who, "value": text} for who, text in messages]})
     assert not codes(data)
-    assert [type(item) for item in timeline(folded(data))] == [
-        UserMessage, AssistantMessage, UserMessage, AssistantMessage,
-    ]  # fmt: skip
+    assert [type(item) for item in timeline(folded(data))] == [UserMessage, AssistantMessage] * 2
 
 
 @pytest.mark.parametrize("messages", [LANGCHAIN, PACKED])
@@ -206,16 +202,6 @@ def test_long_document_is_recognised_by_its_beginning():
     assert recognise(indented({"model": "m", "messages": long})[cut]) is Bodies
 
 
-@each([7, "x", None, [], {}, {"role": "narrator", "content": "x"}, {"from": "human", "value": 7}])
-def test_odd_message_is_opaque_and_rest_is_read(odd):
-    document = {"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}
-    for data, reader in ((dumps(document), Chat), (indented([document]), ChatDocument)):
-        assert codes(data, reader) in ([Code.MALFORMED_RECORD], [Code.UNKNOWN_RECORD])
-        (event,) = (value for value in values(data, reader) if isinstance(value, e.OpaqueEvent))
-        assert json.loads(bytes(event.record)) == odd
-        assert folded(data, reader).main().turns == 2
-
-
 @each([
     b'{"messages":[' + b'{"messages":[' * 600 + b"]}" * 601, b'{"conversations":{"from":"human"}}',
     b'{"conversations":[],"system":{},"tools":7}',
@@ -234,8 +220,8 @@ def test_hostile_conversation_does_not_stop_reading(hostile):
     assert max(chain.turns for chain in folded(lines(DUMP) + hostile + b"\n" + lines(DUMP)).chains.values()) == 2
 
 
-def test_finished_conversations_are_not_held(tmp_path):
-    path = written(tmp_path, "chats.jsonl", b"".join(lines(DUMP, SHAREGPT) for _ in range(20)))
+def test_finished_conversations_are_not_held():
+    path = put("chats.jsonl", *[DUMP, SHAREGPT] * 20)
     recording = Options().open(path, Problems())
     assert isinstance(recording, EventRecording)
     most = 0

@@ -33,7 +33,7 @@ def test_signs_equal_words_of_the_readers():
     def quoted(words):
         return tuple(f'"{word}"'.encode() for word in words)
 
-    assert FORMATS["claude-code"].signs == claude_records.MARKERS
+    assert FORMATS["claude-code"].signs == (*claude_records._IDS, *claude_records._ANSWER)
     assert FORMATS["proxy"].signs == quoted(dict.fromkeys(path.rpartition(".")[2] for path in layouts.COMMON.request))
     assert FORMATS["litellm"].signs == quoted((*litellm.PAYLOAD, *litellm.ANSWERED))
 

@@ -30,7 +30,6 @@ from lore.formats import (
 )
 from lore.model import MAIN, NULL, RUN, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, raw_members
 
-_EMPTY = Raw(b'""')
 # Types of items that are calls of tools: the tool's name, and the members that are its arguments.
 _CALLS = {
     "command_execution": ("shell", ("command",)), "file_change": ("apply_patch", ("changes",)),
@@ -93,7 +92,10 @@ class CodexExec(PrintedRun):
         session.start_session(record.thread_id, dialect="openai-responses")
         match record.type:
             case "thread.started":
-                self._start_thread(record.thread_id)
+                self.end_response()
+                self._calls.clear()
+                self._first = self._first or record.thread_id
+                self._chain = MAIN if record.thread_id == self._first else record.thread_id
             case "item.started" | "item.updated" | "item.completed":
                 self._read_item(record.item, text_in(record.item.get("type", NULL)), record.type)
             case "turn.completed" if record.usage is not None:
@@ -109,17 +111,13 @@ class CodexExec(PrintedRun):
         self.session.chain = self._chain
         super().finish()
 
-    def _start_thread(self, name: str) -> None:
-        self.end_response()
-        self._calls.clear()
-        self._first = self._first or name
-        self._chain = MAIN if name == self._first else name
-
     def _read_item(self, item: dict[str, Raw], kind: str, event: str) -> None:
         session, text = self.session, item.get("text", NULL)
         if kind == "todo_list":  # each change is a call; at the end of the turn it is shown again
             if event != "item.completed":
-                self._end_call(self._start_call(item, kind), _EMPTY, failed=False)
+                call = self._start_call(item, kind)
+                self.end_response()
+                session.add_result(call, Raw(b'""'), failed=False)
         elif kind == "web_search":  # which the provider runs within the response; its query is known at its end
             if event == "item.completed":
                 self._start_call(item, kind)
@@ -129,7 +127,8 @@ class CodexExec(PrintedRun):
             if event != "item.completed":
                 self._calls[name] = call
             else:
-                self._end_call(call, _output_of(item), failed=text_in(item.get("status", NULL)) in _FAILED)
+                self.end_response()
+                session.add_result(call, _output_of(item), failed=text_in(item.get("status", NULL)) in _FAILED)
         elif kind in _TEXTS:
             if event == "item.completed" and opens(text) == '"':
                 block = ThinkingBlock(text) if kind == "reasoning" else TextBlock(text)
@@ -148,10 +147,6 @@ class CodexExec(PrintedRun):
         self.session.append(ToolCall(call, call, tool, arguments, response_id=response))
         return call
 
-    def _end_call(self, call: str, output: Raw, *, failed: bool) -> None:
-        self.end_response()
-        self.session.add_result(call, output, failed=failed)
-
     def _end_turn(self, sums: _ExecUsage) -> None:
         before, self._sums[self._chain] = self._sums.get(self._chain, _ExecUsage()), sums
         growth = [now - then for now, then in zip(astuple(sums), astuple(before), strict=True)]
@@ -161,7 +156,7 @@ class CodexExec(PrintedRun):
 
 
 def _output_of(item: dict[str, Raw]) -> Raw:
-    """Return what a tool answered: a command's output, an error's message, or the content of a result."""
+    """Return a command's output, an error's message, or the content of a result."""
     output = item.get("aggregated_output", NULL)
     members = raw_members(bytes(item.get("error", NULL))) or raw_members(bytes(item.get("result", NULL))) or {}
     content = Raw(members.get("message", members.get("content", b"null")))

@@ -24,7 +24,6 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from lore.formats import (
     BOM,
@@ -37,9 +36,12 @@ from lore.formats import (
     array_at,
     billed_of,
     first_records,
+    opens,
+    output_of,
+    result_of,
+    text_in,
 )
 from lore.formats import pi_messages as pi
-from lore.formats import result_of as blocks_output
 from lore.model import (
     NULL,
     AssistantMessage,
@@ -56,62 +58,53 @@ from lore.model import (
     member_ranges,
     printable,
     raw_members,
-    text_of,
 )
 from lore.model import events as e
 
 Members: TypeAlias = dict[str, bytes]
 
-ENTRIES = ("message", "compaction", "branch_summary")
-ROLES = ("user", "assistant", "toolResult")
-_INJECTED = "context_injection"
-_BRANCH = b"[Branch Summary]"  # the heading that flue writes into a prompt
+_SUMMARIES = ("compaction", "branch_summary")
+_ROLES = ("user", "assistant", "toolResult")
+_BRANCH, _CONTEXT = b"[Branch Summary]", b"[Context Summary]"  # the headings that flue writes into a prompt
 
 
-def message_in(members: Members) -> Members:
-    """Return the message of an entry; empty if it has none."""
+def _text_at(members: Members, key: str) -> str:
+    return text_in(members.get(key, b""))
+
+
+def _message_in(members: Members) -> Members:
     return raw_members(members.get("message", b"null")) or {}
 
 
-def kind_of(members: Members) -> str:
-    """Return an entry's kind: a message's role, else its type; "" if unknown."""
-    kind = text_member(members, "type")
-    if kind != "message":
-        return kind if kind in ENTRIES else ""
-    role = text_member(message_in(members), "role")
-    return role if role in ROLES else ""
+def _kind_of(members: Members) -> str:
+    """Return an entry's kind: a message's role, else its type; empty if it is unknown."""
+    kind, known = _text_at(members, "type"), _SUMMARIES
+    if kind == "message":
+        kind, known = _text_at(_message_in(members), "role"), _ROLES
+    return kind if kind in known else ""
 
 
-def text_member(members: Members, key: str) -> str:
-    """Return a text member without lone surrogates, "" for any other."""
-    text = text_of(members[key]) if members.get(key, b"")[:1] == b'"' else ""
-    return text if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text) else ""
-
-
-def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
+def _items_of(name: str, raw: bytes) -> tuple[Item, ...]:
     """Return the items of an entry; a tool's result or a compaction has none."""
     members = raw_members(raw) or {}
-    kind = kind_of(members)
-    message = message_in(members)
+    message = _message_in(members)
     content = message.get("content", b"null")
-    match kind:
-        case "user":
-            if content[:1] == b'"':
-                return (UserMessage(name, text=Raw(content)),)
-            if content[:1] == b"[":
-                return (UserMessage(name, blocks=_blocks(content)),)
-        case "assistant" if content[:1] == b"[":
+    match _kind_of(members), content[:1]:
+        case "user", b'"':
+            return (UserMessage(name, text=Raw(content)),)
+        case "user", b"[":
+            return (UserMessage(name, blocks=_blocks(content)),)
+        case "assistant", b"[":
             return _answer_items(name, message)
-        case "toolResult" | "compaction":
+        case "toolResult" | "compaction", _:
             return ()
-        case "branch_summary" if (text := summary_of(members, _BRANCH)) != NULL:
-            return (UserMessage(name, text=text, source=_INJECTED),)
+        case "branch_summary", _ if (text := _summary_of(members, _BRANCH)) != NULL:
+            return (UserMessage(name, text=text, source="context_injection"),)
         case _:
-            pass
-    return (OpaqueItem(name, Raw(raw)),)
+            return (OpaqueItem(name, Raw(raw)),)
 
 
-def summary_of(members: Members, heading: bytes = b"[Context Summary]") -> Raw:
+def _summary_of(members: Members, heading: bytes) -> Raw:
     """Return a summary with its heading, as flue puts it into the prompt; NULL if there is none."""
     text = members.get("summary", b"")
     if text[:1] != b'"':
@@ -121,40 +114,32 @@ def summary_of(members: Members, heading: bytes = b"[Context Summary]") -> Raw:
 
 def _answer_items(name: str, message: Members) -> tuple[Item, ...]:
     """Return the items of a response: one message with all blocks, then the calls."""
-    response = text_member(message, "responseId") or name
-    stop = text_member(message, "stopReason")
-    blocks: list[Block] = []
-    calls: list[ToolCall] = []
-    for number, part in enumerate(pi.parts_of(Raw(message["content"]))):
-        if type(part) is pi.PiCall:
-            calls.append(ToolCall(f"{name}:{number}", part.id, part.name, part.arguments, response_id=response))
-        else:
-            blocks.append(pi.block_of(part))
-    if not blocks:
-        return tuple(calls)
-    answer = AssistantMessage(
-        name, blocks=tuple(blocks), stop_reason=pi.STOP_REASONS.get(stop, stop) or None, response_id=response
-    )
-    return (answer, *calls)
+    response, stop = _text_at(message, "responseId") or name, _text_at(message, "stopReason")
+    parts = list(enumerate(pi.parts_of(Raw(message["content"]))))
+    calls = [
+        ToolCall(f"{name}:{number}", part.id, part.name, part.arguments, response_id=response)
+        for number, part in parts
+        if type(part) is pi.PiCall
+    ]
+    blocks = tuple([pi.block_of(part) for _, part in parts if type(part) is not pi.PiCall])
+    stop = pi.STOP_REASONS.get(stop, stop) or None
+    answer = AssistantMessage(name, blocks=blocks, stop_reason=stop, response_id=response)
+    return (answer, *calls) if blocks else tuple(calls)
 
 
 def _blocks(content: bytes) -> tuple[Block, ...]:
     return tuple(map(pi.block_of, pi.parts_of(Raw(content))))
 
 
-def result_of(members: Members) -> e.PatchToolCall:
+def _result_of(members: Members, at: str | None) -> e.PatchToolCall:
     """Return a tool's result as the change of its call."""
-    message = message_in(members)
+    message = _message_in(members)
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
-    content = message.get("content", b'""')
-    if content[:1] == b"[":
-        content = bytes(blocks_output(_blocks(content)))
-    elif content[:1] != b'"':
-        content = b'[{"type":"raw","json":' + content + b"}]"
+    content = Raw(message.get("content", b'""'))
+    output = result_of(_blocks(bytes(content))) if opens(content) == "[" else output_of(content)
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
-    return e.PatchToolCall(
-        call_id=text_member(message, "toolCallId"), status=status, output=Raw(content), detail=detail
-    )
+    call_id = _text_at(message, "toolCallId")
+    return e.PatchToolCall(call_id=call_id, status=status, output=output, detail=detail, at=at)
 
 
 MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred
@@ -206,7 +191,7 @@ class Flue(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         record = raw_members(next(iter(first_records(head)), b"")) or {}
         if record.keys() >= _ENTRY:
-            return kind_of(record) != ""
+            return _kind_of(record) != ""
         if record:
             is_header = record.keys() >= _HEADER and "type" not in record
             return (is_header and record.get("entries", b"[")[:1] == b"[") or _is_delta(record)
@@ -220,14 +205,14 @@ class Flue(RecordReader):
             self._read_session(data, members, line)
         elif _is_delta(members):
             self._is_known, self._leaf = True, ""
-            self._remove([text_member({"id": raw}, "id") for raw in array(members.get("removedEntryIds", b"[]"))])
+            self._remove(map(text_in, array(members.get("removedEntryIds", b"[]"))))
             for raw in array(members.get("newEntries", b"[]")):
                 self._place = Line(line.number, line.byte, raw)
                 self._add(raw)
-            self._move_to(text_member(members, "leafId"))
+            self._move_to(_text_at(members, "leafId"))
         elif "type" not in members and not _HEADER.isdisjoint(members):
             self._read_header(members)
-            self._leaf = text_member(members, "leafId")
+            self._leaf = _text_at(members, "leafId")
         else:
             self._add(data)
         return self._session.take()
@@ -257,7 +242,7 @@ class Flue(RecordReader):
     def _read_header(self, record: Members) -> None:
         version = record.get("version", b"2")
         self._is_known = True
-        self._created = self._created or text_member(record, "createdAt") or None
+        self._created = self._created or _text_at(record, "createdAt") or None
         if version != b"2":
             version_label = printable(cut_masked(version.decode("utf-8", "replace"), 20))
             self._report(Code.BAD_HEADER, f"session version {version_label} is not 2; read as version 2")
@@ -267,7 +252,7 @@ class Flue(RecordReader):
         entries = record["entries"]
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
         ranges = element_ranges(entries)
-        names = {text_member(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
+        names = {_text_at(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
         self._remove([name for name in self._entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
@@ -275,12 +260,12 @@ class Flue(RecordReader):
             self._place, before = Line(number, line.byte + start + begin, entries[begin:end]), begin
             self._add(entries[begin:end])
         self._leaf = ""
-        self._move_to(text_member(record, "leafId"))
+        self._move_to(_text_at(record, "leafId"))
 
     def _add(self, raw: bytes) -> None:
         """Add an entry, unless its id is known; the first answer starts the session."""
         record = raw_members(raw) or {}
-        name = text_member(record, "id")
+        name = _text_at(record, "id")
         if not name or "type" not in record:
             self._report(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")
             self._session.emit(e.OpaqueEvent(record=Raw(raw)))
@@ -289,12 +274,12 @@ class Flue(RecordReader):
             if previous.line.data != raw:
                 self._report(Code.DUPLICATE_UUID, f"entry {name!r} is repeated with other content; the first is used")
             return
-        kind = kind_of(record)
+        kind = _kind_of(record)
         if not kind:
-            type_label = printable(cut_masked(text_member(record, "type"), 60))
+            type_label = printable(cut_masked(_text_at(record, "type"), 60))
             self._report(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {type_label!r}; kept as opaque")
-        at = text_member(record, "timestamp") or None
-        self._entries[name] = _FlueEntry(self._place, kind, text_member(record, "parentId"), at)
+        at = _text_at(record, "timestamp") or None
+        self._entries[name] = _FlueEntry(self._place, kind, _text_at(record, "parentId"), at)
         if self._session.is_started:
             self._append_to_branch(name)
             return
@@ -306,8 +291,8 @@ class Flue(RecordReader):
         """Emit the header, with model and dialect of the first answer, and the waiting entries."""
         session, waiting, self._early_names = self._session, self._early_names, []
         first, last = (self._entries[waiting[at]] if waiting else None for at in (0, -1))
-        message = message_in(last.members) if last is not None and last.kind == _ANSWER else {}
-        model, dialect = text_member(message, "model") or None, pi.dialect_of(text_member(message, "api"))
+        message = _message_in(last.members) if last is not None and last.kind == _ANSWER else {}
+        model, dialect = _text_at(message, "model") or None, pi.dialect_of(_text_at(message, "api"))
         session.line = first.line if first is not None else Line(1, 0, b"")
         session.start_session(at=self._created or (first.at if first else None), model=model, dialect=dialect)
         session.counter.model = model
@@ -338,7 +323,7 @@ class Flue(RecordReader):
             if parent != (self._path[-1] if self._path else ""):
                 self._change_path(*self._walk(parent, before=name))
             if self._follows_branches:
-                self._append_and_emit(name)
+                self._append(name)
 
     def _move_to(self, leaf: str) -> None:
         """Make an entry the leaf; "" changes nothing."""
@@ -376,28 +361,26 @@ class Flue(RecordReader):
         """
         if keep == len(self._path) and not new:
             return
-        while 0 < keep < len(self._path) and self._kind_of(self._path[keep]) == _RESULT:
+        while 0 < keep < len(self._path) and self._kind_at(self._path[keep]) == _RESULT:
             keep -= 1  # a result is removed only together with its call
             new = [self._path[keep], *new]
-        is_compacted = any(self._kind_of(name) == _COMPACTION for name in self._path[keep:])
+        is_compacted = any(self._kind_at(name) == _COMPACTION for name in self._path[keep:])
         if is_compacted:  # all is shown again, from the last compaction that remains
             keep, new = 0, [*self._path[:keep], *new]
         if not self._count_replayed(len(new)):
             return
         dropped_names = self._path[keep:]
         self._session.line, self._session.at = self._place, None
-        self._session.remove([item for name in dropped_names for item in self._shown_items.pop(name, ())])
+        self._session.remove(item for name in dropped_names for item in self._shown_items.pop(name, ()))
         del self._path[keep:]
         for name in dropped_names:
             del self._places[name]
-        last = max((at for at, name in enumerate(new) if self._kind_of(name) == _COMPACTION), default=0)
+        last = max((at for at, name in enumerate(new) if self._kind_at(name) == _COMPACTION), default=0)
         first_shown = last if is_compacted else 0
-        for name in new[:first_shown]:
-            self._append_to_path(name)
-        for name in new[first_shown:]:
-            self._append_and_emit(name)
+        for at, name in enumerate(new):
+            self._append(name, is_shown=at >= first_shown)
 
-    def _kind_of(self, name: str) -> str:
+    def _kind_at(self, name: str) -> str:
         return self._entries[name].kind if name in self._entries else ""
 
     def _count_replayed(self, more: int) -> bool:
@@ -407,16 +390,15 @@ class Flue(RecordReader):
             self._report(Code.CAPTURE_TOO_LARGE, message)
         return self._follows_branches
 
-    def _append_to_path(self, name: str) -> None:
-        self._places[name] = len(self._path)
-        self._path.append(name)
-
     # events
 
-    def _append_and_emit(self, name: str) -> None:
-        """Append an entry to the path and emit it; an answer is a turn the first time."""
+    def _append(self, name: str, *, is_shown: bool = True) -> None:
+        """Append an entry to the path and emit it, if it is shown; an answer is a turn the first time."""
+        self._places[name] = len(self._path)
+        self._path.append(name)
         kind = self._entries[name].kind
-        self._append_to_path(name)
+        if not is_shown:
+            return
         if kind == _COMPACTION:
             self._compact(name)
         elif kind == _ANSWER and name not in self._answers:
@@ -428,7 +410,7 @@ class Flue(RecordReader):
     def _compact(self, name: str) -> None:
         """Emit a compaction; entries that it keeps, but the timeline does not show, are emitted before it."""
         at = self._places[name]
-        first = min(at, self._places.get(text_member(self._entries[name].members, "firstKeptEntryId"), at))
+        first = min(at, self._places.get(_text_at(self._entries[name].members, "firstKeptEntryId"), at))
         kept_names = self._path[first:at] if self._count_replayed(at - first) else []
         kept_names = [other for other in kept_names if self._entries[other].kind != _COMPACTION]
         if any(other not in self._shown_items for other in kept_names):
@@ -436,35 +418,36 @@ class Flue(RecordReader):
             self._session.remove([item for items in self._shown_items.values() for item in items])
             for other in kept_names:
                 self._show_items(other)
-        calls = (text_member(message_in(self._entries[other].members), "toolCallId") for other in kept_names)
+        calls = (_text_at(_message_in(self._entries[other].members), "toolCallId") for other in kept_names)
         call_items = [self._calls[call] for call in calls if call in self._calls]
         items = [item for other in kept_names for item in self._shown_items[other]]
         members = self._set_event_source(name)
         count = members.get("tokensBefore", b"")
         before = int(count) if count.isdigit() and len(count) < 16 else None
-        self._session.prune(name, dict.fromkeys((*items, *call_items)), summary=summary_of(members), pre_tokens=before)
+        summary = _summary_of(members, _CONTEXT)
+        self._session.prune(name, dict.fromkeys((*items, *call_items)), summary=summary, pre_tokens=before)
         self._shown_items = {other: self._shown_items[other] for other in kept_names} | {name: (name,)}
 
     def _show_answer(self, name: str) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
-        session, message = self._session, message_in(self._set_event_source(name))
-        at, stop, usage = session.at, text_member(message, "stopReason"), billed_of(message.get("usage", b"null"))
+        session, message = self._session, _message_in(self._set_event_source(name))
+        at, stop, usage = session.at, _text_at(message, "stopReason"), billed_of(message.get("usage", b"null"))
         session.counter.asked_at = self._entries[self._path[-2]].at if len(self._path) > 1 else at
-        turn = session.start_turn(text_member(message, "model") or None)
+        turn = session.start_turn(_text_at(message, "model") or None)
         self._show_items(name)
         if stop not in pi.UNFINISHED:
-            session.end_turn(usage, text_member(message, "responseId") or None)
+            session.end_turn(usage, _text_at(message, "responseId") or None)
             return
         if usage is not None and not any(msgspec.structs.astuple(usage)[:4]):
             usage = None  # a failed request has zeros for unknown counts
         ended = e.TurnFailed if stop == "error" else e.TurnCanceled
-        session.emit(ended(turn=turn, at=at, usage=usage, error=text_member(message, "errorMessage") or None))
+        session.emit(ended(turn=turn, at=at, usage=usage, error=_text_at(message, "errorMessage") or None))
 
     def _show_items(self, name: str) -> None:
         session, members = self._session, self._set_event_source(name)
         if self._entries[name].kind == _RESULT:
-            session.emit(replace(result_of(members), at=session.at))
-        items = items_of(name, session.line.data)
+            session.emit(_result_of(members, session.at))
+        items = _items_of(name, session.line.data)
         self._shown_items[name] = tuple(item.uuid for item in items)
         for item in items:
             session.append(item)

@@ -15,6 +15,7 @@ Sources: the wire protocol 1.1 to 1.10 and `soul/` of kimi-cli (July 2026); no p
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import ClassVar
 from zlib import crc32
 
@@ -91,7 +92,6 @@ class ContextLog:
         self._is_restored = False  # messages follow that were answered before a compaction
         self._whole: int | None = None  # input of the next request in tokens
         self._request: _KimiRequest | None = None
-        self._emitted = 0  # marks
 
     def begin_file(self, name: str) -> None:
         """Start the next file, which replaced the previous one."""
@@ -117,7 +117,7 @@ class ContextLog:
                 self._lines.append(self._before[at])
                 return
             self._is_same = False
-            if self._is_summary(record, line):
+            if self._begin_compaction(record, line):
                 return
             self._cut()
         if self._summary is not None:
@@ -173,16 +173,17 @@ class ContextLog:
             return
         self._end_request(None)
         self._whole = count
-        place = self._find_usage(count)
+        following = enumerate(islice(self._wire.marks, _SEARCHED))
+        inputs = ((place, kimi.counts_of(mark.usage)[:3]) for place, mark in following if mark.usage is not None)
+        place = next((place for place, counts in inputs if sum(tokens or 0 for tokens in counts) == count), None)
         if place is not None:
             self._begin_request(self._take_mark(place))
 
     def _read_answer(self, record: KimiCliRecord, line: _ContextLine) -> None:
         uuid, blocks = self._uuid, kimi.blocks_of(record.content)
         if self._request is None and not self._is_restored:
-            marks = self._wire.marks  # of clients that count only after an answer, the next one
-            following = range(self._emitted, len(marks) if self._whole is None else 0)
-            place = next((at for at in following if marks[at].kind == "usage"), None)
+            marks = self._wire.marks if self._whole is None else ()  # without a count before it: the next usage
+            place = next((at for at, mark in enumerate(marks) if mark.kind == "usage"), None)
             self._begin_request(None if place is None else self._take_mark(place))
         if self._request is not None:
             self._request.is_answered = True
@@ -210,29 +211,20 @@ class ContextLog:
         at, name = (None, None) if mark is None else (mark.at, mark.name or None)
         self._session.emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
 
-    def _find_usage(self, count: int | None) -> int | None:
-        """Return the index of the next usage mark with a given whole input; None without one near."""
-        for place, mark in enumerate(self._wire.marks[self._emitted : self._emitted + _SEARCHED], self._emitted):
-            if mark.usage is not None and sum(tokens or 0 for tokens in kimi.counts_of(mark.usage)[:3]) == count:
-                return place
-        return None
-
     def _take_mark(self, place: int) -> KimiMark:
-        """Return a mark after emitting those before it."""
+        """Return a waiting mark after emitting those before it."""
         self.emit_marks(place)
-        self._emitted = place + 1
-        return self._wire.marks[place]
+        return self._wire.marks.popleft()
 
-    def emit_marks(self, end: int) -> None:
-        """Emit the marks before an index."""
-        for mark in self._wire.marks[self._emitted : end]:
-            self._wire.emit_mark(mark)
-        self._emitted = max(self._emitted, end)
+    def emit_marks(self, count: int) -> None:
+        """Emit the first waiting marks."""
+        for _ in range(count):
+            self._wire.emit_mark(self._wire.marks.popleft())
 
     # files that replaced others
 
-    def _is_summary(self, record: KimiCliRecord, line: _ContextLine) -> bool:
-        """Return whether a message is a compaction's summary, which its kept messages follow."""
+    def _begin_compaction(self, record: KimiCliRecord, line: _ContextLine) -> bool:
+        """Begin a compaction with its summary, which its kept messages follow; return False for another message."""
         blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
         if not blocks or not _begins(blocks[0], _SUMMARY):
             return False
@@ -244,8 +236,8 @@ class ContextLog:
         return True
 
     def _compact(self, summary: _KimiSummary) -> None:
-        marks, session = self._wire.marks, self._session
-        ends = next((at for at in range(self._emitted, len(marks)) if marks[at].kind == "compacted"), None)
+        session = self._session
+        ends = next((at for at, mark in enumerate(self._wire.marks) if mark.kind == "compacted"), None)
         mark = KimiMark("compacted", None, name="auto") if ends is None else self._take_mark(ends)
         kept_items = [item for line in summary.kept_lines for item in line.items]
         self._lines += summary.kept_lines

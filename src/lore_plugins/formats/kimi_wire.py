@@ -7,6 +7,8 @@ subagents are between the session's own; those with an id (`agent_id`) have file
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -91,7 +93,7 @@ class WireLog:
     def __init__(self, session: SessionBuilder) -> None:
         self.dialect = "openai-chat"
         self.has_context = False  # the messages of the main chain come from `context.jsonl`
-        self.marks: list[KimiMark] = []  # of the main chain, until `context.jsonl` needs them
+        self.marks = deque[KimiMark]()  # of the main chain, until `context.jsonl` needs them
         self._session = session
         self._chains: dict[str, _WireChain] = {}
 

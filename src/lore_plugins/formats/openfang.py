@@ -19,7 +19,7 @@ from typing import ClassVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.formats import LogReader, MessageParts, nonblank_lines, split_content, text_in
+from lore.formats import LogReader, nonblank_lines, split_content, text_in
 from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, raw_members
 
 Members = dict[str, bytes]
@@ -75,7 +75,12 @@ class OpenFang(LogReader):
             parts += tool_parts
         uuid = _text(record, "msg_id") or _text(record, "id") or f"m{session.line.number}"
         if role == "assistant":
-            self._read_answer(message, uuid)
+            session.start_turn(None)
+            if message.blocks:
+                session.append(AssistantMessage(uuid, blocks=tuple(message.blocks), response_id=uuid))
+            for number, call in enumerate(message.calls):
+                session.append(replace(call, uuid=f"{uuid}:{number}", response_id=uuid))
+            session.end_turn(None)
             return
         session.counter.asked_at = session.at
         for result in message.results:
@@ -83,15 +88,6 @@ class OpenFang(LogReader):
         if message.blocks:
             text = bytes(message.blocks[0].text) if isinstance(message.blocks[0], TextBlock) else b""
             session.append(UserMessage(uuid, blocks=tuple(message.blocks), source=_source_of(record, text)))
-
-    def _read_answer(self, message: MessageParts, uuid: str) -> None:
-        session = self.session
-        session.start_turn(None)
-        if message.blocks:
-            session.append(AssistantMessage(uuid, blocks=tuple(message.blocks), response_id=uuid))
-        for number, call in enumerate(message.calls):
-            session.append(replace(call, uuid=f"{uuid}:{number}", response_id=uuid))
-        session.end_turn(None)
 
 
 def _text(members: Members, key: str) -> str:

@@ -15,7 +15,7 @@ Sources: `event/`, `conversation/` and `context/` of the OpenHands software-agen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -71,9 +71,7 @@ _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
 
 
-class Reasoning(Struct, frozen=True, gc=False):
-    """An item of reasoning of the Responses API."""
-
+class _Reasoning(Struct, frozen=True, gc=False):  # an item of the Responses API
     id: str | None = None
     summary: tuple[str, ...] = ()
     encrypted_content: str | None = None
@@ -84,7 +82,7 @@ class _OpenHandsMessage(Struct, frozen=True, gc=False):
     content: Raw = NULL
     reasoning_content: Raw = NULL
     thinking_blocks: tuple[Raw, ...] = ()
-    responses_reasoning_item: Reasoning | None = None
+    responses_reasoning_item: _Reasoning | None = None
 
 
 class _OpenHandsCall(Struct, frozen=True, gc=False):  # a call; arguments are JSON in a string
@@ -123,7 +121,7 @@ class _OpenHandsEvent(Struct, frozen=True, gc=False):  # one event; its fields d
     thought: Raw = NULL
     reasoning_content: Raw = NULL
     thinking_blocks: tuple[Raw, ...] = ()
-    responses_reasoning_item: Reasoning | None = None
+    responses_reasoning_item: _Reasoning | None = None
     tool_call: _OpenHandsCall | None = None
     tool_call_id: str = ""
     observation: _Observation | None = None
@@ -282,8 +280,9 @@ class OpenHands(PackReader):
         session.start_record(session.line)
         session.file = STATE
         self._end_turn()
-        for use, usage in [logged for usages in self._usages.values() for logged in usages]:
-            self._add_utility(use, usage)
+        for usages in self._usages.values():
+            for use, usage in usages:
+                self._add_utility(use, usage)
         return session.take()
 
     def _handle(self, data: bytes) -> None:
@@ -302,7 +301,9 @@ class OpenHands(PackReader):
             case "MessageEvent":
                 self._read_message(event)
             case "ActionEvent":
-                self._read_action(event)
+                self._start_turn(event.llm_response_id or event.id)  # also if its thoughts are malformed
+                blocks = [*thoughts_of(event), *blocks_of(event.thought)]
+                self._read_answer(event, blocks, event.tool_call or _OpenHandsCall())
             case "ObservationEvent":
                 observation = event.observation or _Observation()
                 self._add_result(event, output_of(observation, event.extended_content))
@@ -371,41 +372,38 @@ class OpenHands(PackReader):
             raise ValueError("an event without its message")
         blocks = [*blocks_of(message.content), *blocks_of(event.extended_content)]
         if message.role == "assistant":
-            response = self._start_turn(event.llm_response_id or event.id)
-            self._add_answer(event, [*thoughts_of(message), *blocks], response)
+            self._read_answer(event, [*thoughts_of(message), *blocks])
             return
         self._end_turn()
         source = "user" if event.source == "user" else "context_injection"
         self._add_event(event.id, [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else [])
 
-    def _read_action(self, event: _OpenHandsEvent) -> None:
-        call = event.tool_call or _OpenHandsCall()
-        response = self._start_turn(event.llm_response_id or event.id)
-        if call.origin == "responses" and self._dialect == "openai-chat":
-            self._dialect = "openai-responses"
-            self.session.emit(e.SessionChanged(dialect=self._dialect))
-        call_id = event.tool_call_id or call.id or event.id
-        item = call_item(f"{event.id}/call", call_id, call.name, call.arguments, response)
-        self._add_answer(event, [*thoughts_of(event), *blocks_of(event.thought)], response, item)
+    def _read_answer(self, event: _OpenHandsEvent, blocks: list[Block], call: _OpenHandsCall | None = None) -> None:
+        """Read what the model made: a message, or a call with the thoughts before it."""
+        response = event.llm_response_id or event.id
+        self._start_turn(response)
+        items: list[Item] = []
+        if blocks:
+            items.append(AssistantMessage(event.id, blocks=tuple(blocks), response_id=response))
+        if call is not None:
+            if call.origin == "responses" and self._dialect == "openai-chat":
+                self._dialect = "openai-responses"
+                self.session.emit(e.SessionChanged(dialect=self._dialect))
+            call_id = event.tool_call_id or call.id or event.id
+            items.append(call_item(f"{event.id}/call", call_id, call.name, call.arguments, response))
+        self._add_event(event.id, items)
 
-    def _add_answer(self, event: _OpenHandsEvent, blocks: list[Block], response: str, *calls: Item) -> None:
-        message = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
-        self._add_event(event.id, [*message, *calls])
-
-    def _add_event(self, event_id: str, items: Iterable[Item], result: str = "") -> None:
-        event = _HistoryEvent(event_id, list(items), result)
-        self._history.append(event)
-        for item in event.items:
+    def _add_event(self, event_id: str, items: list[Item], result: str = "") -> None:
+        self._history.append(_HistoryEvent(event_id, items, result))
+        for item in items:
             self.session.append(item)
 
     def _add_result(self, event: _OpenHandsEvent, output: Raw) -> None:
         is_failed, call_id = event.observation is None or event.observation.is_error, event.tool_call_id
         for earlier in islice(reversed(self._history), _PARALLEL):
-            calls = ((at, item.call_id) for at, item in enumerate(earlier.items) if isinstance(item, ToolCall))
-            place = next((at for at, candidate in calls if candidate == call_id), -1)
-            if place >= 0:
-                status = "failed" if is_failed else "completed"
-                earlier.items[place] = replace(earlier.items[place], status=status, output=output)
+            call = earlier.items[-1] if earlier.items else None  # an event has at most one
+            if isinstance(call, ToolCall) and call.call_id == call_id:
+                earlier.items[-1] = replace(call, status="failed" if is_failed else "completed", output=output)
                 earlier.result = event.id
                 break
         self._history.append(_HistoryEvent(event.id))
@@ -433,15 +431,14 @@ class OpenHands(PackReader):
 
     # turns
 
-    def _start_turn(self, response: str) -> str:
-        """Open the turn of a response with its first event; return the response."""
+    def _start_turn(self, response: str) -> None:
+        """Open the turn of a response with its first event."""
         if self._turn is None or response != self._turn[0]:
             self._end_turn()
             session, usage = self.session, next((usage for _, usage in self._take_usage(response)), None)
             self._turn = response, session.at, usage
             session.counter.asked_at = _before(session.at, 0.0 if usage is None else usage.latency)
             session.start_turn(None if usage is None else usage.model or None)
-        return response
 
     def _end_turn(self) -> None:
         session, turn, self._turn = self.session, self._turn, None

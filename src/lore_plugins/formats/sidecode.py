@@ -58,7 +58,7 @@ class Sidecode(LoreLog):
             if members is None or number == _FIRST_LINES:
                 break
             kind = text_of(members.get("kind", b""))
-            if kind not in _KINDS or not _KINDS[kind] >= members.keys():
+            if kind not in _KINDS or not _KINDS[kind] >= set(map(lenient.snake, members)):
                 return False
             item = raw_members(members.get("item", b"")) or {}
             if kind == "append" and text_of(item.get("type", item.get("kind", b""))) not in _ITEMS:
@@ -143,22 +143,15 @@ def _add_images(item: Members) -> Members:
     return {**item, "blocks": build_array(blocks)}
 
 
-# The members that a delta may have: a line with any other member is not a delta.
+# The members that a delta may have, in either spelling: a line with any other member is not a delta.
 _KINDS: dict[str, frozenset[str]] = {
     kind: frozenset(("kind", *names.split()))
     for kind, names in {
-        "append": "item",
-        "patch_text": "uuid deltaText delta_text",
-        "patch_tool_call": "callId call_id status error detail",
-        "turn_started": "",
-        "turn_completed": "usage",
-        "turn_failed": "error",
-        "turn_canceled": "",
-        "compact_started": "",
-        "compact_applied": "trigger preTokens postTokens durationMs preservedUuids uuid "
-        "pre_tokens post_tokens duration_ms preserved_uuids",
+        "append": "item", "patch_text": "uuid delta_text", "patch_tool_call": "call_id status error detail",
+        "turn_started": "", "turn_completed": "usage", "turn_failed": "error", "turn_canceled": "",
+        "compact_started": "", "compact_applied": "trigger pre_tokens post_tokens duration_ms preserved_uuids uuid",
     }.items()
-}
+}  # fmt: skip
 
 
 def _is_own(kind: str, members: Members, item: Members) -> bool:

@@ -14,7 +14,7 @@ from helpers.recognising import recognise
 from lore.formats.agents.pi import Pi
 from lore.formats.registry import rank_alike
 from lore.model.canonical import text_of
-from lore.model.events import CompactApplied, Remove, TurnCanceled, TurnCompleted, TurnFailed
+from lore.model.events import CompactApplied, PatchToolCall, Remove, TurnCanceled, TurnCompleted, TurnFailed
 from lore.model.items import (
     AssistantMessage,
     CompactDivider,
@@ -25,9 +25,8 @@ from lore.model.items import (
     ToolCall,
     UserMessage,
 )  # fmt: skip
-from lore.model.jsonslice import raw_members
 from lore.testing import ReaderContract, everything
-from lore_plugins.formats.flue import Flue, items_of, result_of
+from lore_plugins.formats.flue import Flue
 from model.making import dumps
 from plugins.formats import flue
 
@@ -212,13 +211,18 @@ def test_branch_summary_is_injected_context():
 # content
 
 
+def item(entry):
+    """Return the item of a session's only entry."""
+    return folded(dumps(flue.document([entry], entry["id"]))).main().entries[0].item
+
+
 def test_reasoning_keeps_its_signature():
     blocks = [
         {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
         {"type": "thinking", "thinking": "", "thinkingSignature": "data", "redacted": True},
         {"type": "thinking", "thinking": "", "thinkingSignature": '{"type":"reasoning","id":"r","summary":[]}'},
     ]
-    found = items_of("a", dumps(flue.answer("a", None, content=blocks)))[0]
+    found = item(flue.answer("a", None, content=blocks))
     assert isinstance(found, AssistantMessage)
     assert found.blocks is not None
     first, second, third = found.blocks
@@ -233,21 +237,21 @@ def test_reasoning_keeps_its_signature():
 def test_images_are_kept():
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
     message = flue.entry("a", None, {"role": "user", "content": [image]})
-    found = items_of("a", dumps(message))[0]
+    found = item(message)
     assert isinstance(found, UserMessage)
     assert found.blocks is not None
     assert isinstance(found.blocks[0], ImageBlock)
     back = flue.result("b", "a", "c1", "", content=[image, {"type": "text", "text": "x"}], isError=True)
-    patch = result_of(raw_members(dumps(back)) or {})
+    reads = everything(Flue(), dumps(flue.document([flue.user("a", None, "x"), back], "b")))
+    (patch,) = [read.value for read in reads if isinstance(read.value, PatchToolCall)]
     assert patch.status == "failed"
     assert [block["type"] for block in json.loads(bytes(patch.output))] == ["image", "text"]
 
 
 def test_text_keeps_its_escapes():
-    message = dumps(flue.user("a", None, "x")).replace(b'"x"', rb'"\u00e9\/\ud83d"')
-    assert rb'"\u00e9\/\ud83d"' in b"".join(
-        bytes(block.text) for item in items_of("a", message) for block in item.blocks
-    )
+    text = rb'"\u00e9\/\ud83d"'
+    data = dumps(flue.document([flue.user("a", None, "x")], "a")).replace(b'"x"', text)
+    assert [bytes(block.text) for block in folded(data).main().entries[0].item.blocks] == [text]
 
 
 @pytest.mark.parametrize("odd", [
@@ -264,8 +268,7 @@ def test_unknown_entry_is_an_opaque_problem(odd):
 @pytest.mark.parametrize("content", [None, 7, {}, True])
 def test_a_message_without_content_is_opaque(content):
     for role in ("user", "assistant"):
-        entry = flue.entry("a", None, {"role": role, "content": content})
-        assert isinstance(items_of("a", dumps(entry))[0], OpaqueItem)
+        assert isinstance(item(flue.entry("a", None, {"role": role, "content": content})), OpaqueItem)
 
 
 def test_entries_have_their_place_in_the_file():

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import ClassVar
 
 import msgspec
@@ -26,10 +27,10 @@ from lore.formats.base import Clock
 from lore.formats.bills import billed_of, recorded_dollars, with_cost
 from lore.formats.builder import LogReader
 from lore.formats.claude import records
-from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, RecordGraph
+from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, PromptFacts, RecordGraph
 from lore.formats.http import visible_value
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import item_name, opens, text_in
+from lore.formats.values import count_in, item_name, opens, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
@@ -39,6 +40,9 @@ from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
+_NOTICE = re.compile(rb"<task-id>([\w-]{1,64})</task-id>.{0,65536}?<(?:subagent|total)_tokens>(\d{1,12})<", re.DOTALL)
+_SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
+_ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
 
 
@@ -46,10 +50,16 @@ def _is_placeholder(name: str) -> bool:
     return bool(name) and not name.startswith(("msg_", "toolu_")) and not visible_value(name)
 
 
+class _RunSums(Struct):  # over the responses of one run of `claude -p`
+    requests: int = 0
+    output_tokens: int = 0
+    has_cost: bool = False  # a record states the cost of its response
+
+
 class _ClaudeChain(Struct):
     response: str | None = None  # the response that is being read
     usage: Raw = NULL  # of its latest record
-    billed: tuple[Raw, e.Usage | None] = (NULL, None)  # the usage of its first record, and what it says
+    billed: tuple[Raw, e.Usage | None] = (NULL, None)  # the usage of its first record, as JSON and decoded
     cost: Raw = NULL  # in US dollars, if its first record states it
     verdict: e.Verdict | None = None  # of the provider, about it
     answered_at: str | None = None  # when its first record was written
@@ -82,7 +92,7 @@ class ClaudeCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph, self._run = RecordGraph(), records.RunSums()
+        self._graph, self._run = RecordGraph(), _RunSums()
         self._version = NULL  # of the latest record
         self._chains: dict[str, _ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
@@ -105,17 +115,8 @@ class ClaudeCode(LogReader):
         return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
-        record, session = records.decode_record(data), self.session
-        is_repeated = record.uuid in self._graph.parents
-        if is_repeated and record.uuid == record.parent_uuid:
-            # A redactor wrote one placeholder for all ids, those of responses and calls included.
-            self._hides_ids, is_repeated = True, False
-            record = msgspec.structs.replace(record, uuid=None, parent_uuid=None)
-        uuid, parent = record.uuid, record.parent_uuid
-        if (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and not _OWN_ID.match(parent)):
-            uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
-            record = msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
-            is_repeated = uuid in self._graph.parents
+        record, session = self._without_placeholders(records.decode_record(data)), self.session
+        uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             # Claude Code leaves out parents of records of hooks (38 of 42), which makes no difference to the prompt
             self._graph.add(uuid, record.parent_uuid, None if record.message is None else session.line)
@@ -133,8 +134,7 @@ class ClaudeCode(LogReader):
             )  # fmt: skip
         chain = self._chains.get(session.chain) or self._chains.setdefault(session.chain, _ClaudeChain())
         if is_repeated and uuid not in chain.order:
-            text = f"uuid {uuid!r} came before and is out of the timeline; passed over"
-            session.problem(Code.DUPLICATE_UUID, text)
+            session.problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
         if self._removed and record.parent_uuid in self._removed and record.message is not None:
             detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
@@ -166,6 +166,18 @@ class ClaudeCode(LogReader):
                 detail = f"parent {parent!r} is not in the file; file order carries on"
                 self.session.problem(Code.DANGLING_PARENT, detail)
 
+    def _without_placeholders(self, record: ClaudeRecord) -> ClaudeRecord:
+        """Return the record without the ids that a redactor replaced by a placeholder."""
+        uuid, parent = record.uuid, record.parent_uuid
+        if uuid is not None and uuid == parent and uuid in self._graph.parents:
+            self._hides_ids = True  # one placeholder replaces all ids, those of responses and calls included
+            uuid = parent = None
+        elif (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and not _OWN_ID.match(parent)):
+            uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
+        else:
+            return record
+        return msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
+
     def _chain_of(self, record: ClaudeRecord) -> str:
         """Return the name of a record's chain: the main one, or a subagent's."""
         if not record.is_sidechain:
@@ -181,48 +193,31 @@ class ClaudeCode(LogReader):
             self._sidechains[uuid] = name
         return name
 
-    def _note_start(self) -> bool:
-        """Return whether the record shows a hook that runs when a process of the client begins, and remember it."""
-        is_start = records.STARTED in self.session.line.data
-        if is_start:
-            self._records_starts = self._has_started = True
-        return is_start
-
-    def _note_streaming(self, chain: _ClaudeChain, is_whole: bool) -> None:
-        """Signal a switch to a request without streaming, whose answer is one record with all its blocks, and back."""
-        if is_whole is not chain.is_whole and chain.turns and self.session.version:
-            names = ("off", "on") if chain.is_whole else ("on", "off")
-            self.session.signal(Sign("streaming", before=names[0], after=names[1]))
-        chain.is_whole = is_whole
-
     # records without content
 
     def _read_metadata(self, record: ClaudeRecord) -> None:
-        session = self.session
-        self._note_settings(record)
-        if record.type == "progress":
-            if self._note_start() and session.chain in self._chains and records.RESUMED in session.line.data:
-                self.session.signal(Sign("resume"))
-        elif record.type in records.TITLES:
-            self._read_title(record.type)
-        elif record.type == "result":
-            self._read_result()
-        elif record.type not in records.METADATA and record.type not in records.PRINTED:
-            session.keep_unknown("unknown record type", record.type)
-
-    def _note_settings(self, record: ClaudeRecord) -> None:
-        """Signal a new process of the client, which writes title and settings again; note the end of one."""
-        if record.type == records.QUEUE and self._exit and bytes(record.operation) == records.QUEUED:
-            self._exit = record.type
-        elif record.type == records.LAST_PROMPT:
-            self._exit = record.type
+        """Read a record without content. Settings that are written again show a new process of the client."""
+        session, kind = self.session, record.type
+        if kind == records.QUEUE and self._exit and bytes(record.operation) == records.QUEUED:
+            self._exit = kind
+        elif kind == records.LAST_PROMPT:
+            self._exit = kind
             self._written.clear()
-        elif record.type in records.WRITTEN_AT_START:
-            self._written[record.type] += 1
-            is_second = self._written[record.type] == 2
+        elif kind in records.WRITTEN_AT_START:
+            self._written[kind] += 1
             again = sum(times > 1 for times in self._written.values())
-            if is_second and again == 2 and self.session.chain in self._chains:
-                self.session.signal(Sign("restart", (records.WRITTEN_AGAIN,)))
+            if self._written[kind] == 2 and again == 2 and session.chain in self._chains:
+                session.signal(Sign("restart", (records.WRITTEN_AGAIN,)))
+        elif kind == "progress" and records.STARTED in session.line.data:
+            self._records_starts = self._has_started = True
+            if session.chain in self._chains and records.RESUMED in session.line.data:
+                session.signal(Sign("resume"))
+        if kind in records.TITLES:
+            self._read_title(kind)
+        elif kind == "result":
+            self._read_result()
+        elif kind not in records.METADATA and kind not in records.PRINTED:
+            session.keep_unknown("unknown record type", kind)
 
     def _read_title(self, kind: str) -> None:
         """Read a title. The user's wins over the model's; a summary may be that of another session."""
@@ -249,33 +244,33 @@ class ClaudeCode(LogReader):
         for name, chain in sorted(self._chains.items(), key=lambda pair: pair[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
-        self._run = records.RunSums()
+        self._run = _RunSums()
 
     # messages
 
     def _read_user(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         parts = records.parts_of(records.message_of(record).content)
         self._note_subagent(record, parts)
-        if chain.boundary is not None:
-            if record.is_compact_summary:
-                chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
-                self._add_silent(record, chain, (chain.boundary.uuid,))  # keeping this record keeps the divider
-                self._end_compaction(chain)
-                return
+        if chain.boundary is not None and record.is_compact_summary:
+            chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
+            self._remember(record, chain, items=(chain.boundary.uuid,))  # keeping this record keeps the divider
             self._end_compaction(chain)
+            return
+        self._end_compaction(chain)
+        facts = records.facts_of_prompt(parts)
         after_plan = chain.has_plan or not is_absent(record.plan_content)
-        if chain.turns and records.begins_conversation(parts, after_plan=after_plan):
-            self._restart(chain)
+        if chain.turns and (facts.clears or (facts.carries_out_plan and after_plan)):  # a new conversation begins
+            self._remove(chain, chain.order, restart=True)
+            chain.order, chain.calls, chain.prompts = {}, {}, {}
+            chain.has_answer = chain.has_thought = chain.has_plan = False
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
-            self._add_silent(record, chain)
+            self._remember(record, chain, items=())
             return
         if chain.is_bridged:  # signalled now: a request under way at the switch was already sent
             chain.is_bridged = False
             self.session.signal(Sign("remote-control"))
-        counter = self.session.counter
-        counter.asked_at = record.timestamp or counter.asked_at
-        answered: list[str] = []
-        others: list[Part] = []
+        self.session.counter.asked_at = record.timestamp or self.session.counter.asked_at
+        answered, others = list[str](), list[Part]()
         for part in parts:
             if type(part) is records.ToolResult:
                 if self._waiting_calls and (self._hides_ids or _is_placeholder(part.tool_use_id)):
@@ -288,21 +283,25 @@ class ClaudeCode(LogReader):
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
-        if record.uuid is not None:
-            chain.order[record.uuid] = None
-            if answered:
-                items = [*answered, record.uuid] if others else answered
-                self._items[record.uuid] = tuple(filter(None, items))
+        items = [*answered, record.uuid if others else None]
+        self._remember(record, chain, items=tuple(filter(None, items)) if answered else None)
         if others:
-            self._add_prompt(record, chain, others, has_result=bool(answered))
+            self._add_prompt(record, chain, others, facts, has_result=bool(answered))
 
     def _note_subagent(self, record: ClaudeRecord, parts: Sequence[Part]) -> None:
         """Note a subagent whose call the record answers, unless this file holds its records; and its tokens."""
-        name, tokens = records.subagent_of(record)
-        if name and not any(type(part) is records.ToolResult and part.tool_use_id in self._chains for part in parts):
-            self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
-        if self.unlogged:
-            name, tokens = records.tokens_in_notice(self.session.line.data)
+        answer = record.tool_use_result
+        if not is_absent(answer) and bytes(memoryview(answer)[:_ANSWER_BYTES]).startswith(_SUBAGENT_ANSWERS):
+            members = raw_members(bytes(answer)) or {}
+            name = text_in(members.get("agentId", b""))
+            answered = {part.tool_use_id for part in parts if type(part) is records.ToolResult}
+            if name and answered.isdisjoint(self._chains):
+                tokens = count_in(members.get("totalTokens", b"")) or 0
+                self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
+        line = self.session.line.data
+        notice = _NOTICE.search(line) if self.unlogged and b"<task-notification>" in line else None
+        if notice is not None:
+            name, tokens = notice[1].decode(), int(notice[2])
             if name in self.unlogged and tokens > self.unlogged[name].tokens:
                 self.unlogged[name] = UnloggedWork("subagent", name, tokens)
 
@@ -311,59 +310,61 @@ class ClaudeCode(LogReader):
         if opens(result.content) == "[":
             self.session.signal(*records.signals_of_result(result.content))
 
-    def _restart(self, chain: _ClaudeChain) -> None:
-        """Remove all items of a chain: a new conversation begins in its place."""
-        self._remove(chain, chain.order, restart=True)
-        chain.order, chain.calls, chain.prompts = {}, {}, {}
-        chain.has_answer = chain.has_thought = chain.has_plan = False
-
     def _remove(self, chain: _ClaudeChain, uuids: Iterable[str], *, restart: bool = False) -> None:
         items = dict.fromkeys(item for uuid in uuids for item in self._items_of(chain, uuid))
         if items:
             self._end_response(chain)
             self.session.emit(e.Remove(uuids=tuple(items), restart=restart, chain=self.session.chain))
 
-    def _add_silent(self, record: ClaudeRecord, chain: _ClaudeChain, items: tuple[str, ...] = ()) -> None:
-        """Remember a record without items: its descendants may have some."""
+    def _items_of(self, chain: _ClaudeChain, uuid: str) -> tuple[str, ...]:
+        return self._items.get(uuid, (uuid,) if uuid in chain.order else ())
+
+    def _remember(
+        self, record: ClaudeRecord, chain: _ClaudeChain, response: str | None = None,
+        items: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Remember a record in its order, and its `items` if these are others than one of the record's own uuid."""
         if record.uuid is not None:
-            chain.order[record.uuid] = None
-            self._items[record.uuid] = items
+            chain.order[record.uuid] = response
+            if items is not None:
+                self._items[record.uuid] = items
 
     def _add_prompt(
-        self, record: ClaudeRecord, chain: _ClaudeChain, parts: Sequence[Part], *, has_result: bool
+        self, record: ClaudeRecord, chain: _ClaudeChain, parts: Sequence[Part], facts: PromptFacts, *, has_result: bool
     ) -> None:  # fmt: skip
         """Append a user's message. If its parent has another prompt, the user rewound: that one is removed."""
-        parent, uuid = record.parent_uuid, record.uuid or self.session.line_id
+        session, parent, uuid = self.session, record.parent_uuid, record.uuid or self.session.line_id
         if parent is not None and not record.is_meta and not has_result:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
                 self._rewind(chain, before, uuid)
             chain.prompts[parent] = uuid
-        self.session.append(
-            records.prompt_item(uuid, records.message_of(record).content, parts, records.source_of(record))
-        )
-        self.session.setting("permission-mode", records.format_setting(bytes(record.permission_mode)))
+        session.append(records.prompt_item(uuid, record, parts))
+        session.setting("permission-mode", records.format_setting(bytes(record.permission_mode)))
         if not record.is_meta and not records.is_client_text(parts[0]):
             if self._exit == records.QUEUE and not has_result and bytes(record.entrypoint) == records.DESKTOP:
-                self.session.signal(Sign("restart", (records.LAST_PROMPT,)))
-            chain.running_skill = chain.running_skill if has_result else records.plan_field(parts)
+                session.signal(Sign("restart", (records.LAST_PROMPT,)))
+            if not has_result:
+                chain.running_skill = records.PLAN if facts.carries_out_plan else ""
             self._note_thinking(record, chain)
             chain.has_plan = False
-        signals = list(records.signals_of_prompt(parts))
-        self.session.signal(*signals)
-        if (effort := records.effort_of_command(parts)) and not chain.states_effort:
-            if (self.session.chain, "effort") not in self.session.settings:
-                self.session.signal(Sign("effort", (f"/effort {effort}",)))
-            self.session.setting("effort", effort)
+        session.signal(*facts.signals)
+        if facts.effort and not chain.states_effort:
+            if (session.chain, "effort") not in session.settings:
+                session.signal(Sign("effort", (f"/effort {facts.effort}",)))
+            session.setting("effort", facts.effort)
         if record.is_meta:
             chain.running_skill = chain.expands or chain.running_skill
         elif not has_result:
-            chain.expands = next((name for sign in signals if sign.name == "slash-command" for name in sign.names), "")
+            commands = (name for sign in facts.signals if sign.name == "slash-command" for name in sign.names)
+            chain.expands = next(commands, "")
 
     def _note_thinking(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         """Signal thinking that is on (by the prompt's metadata or earlier answers) if the latest answers had none."""
         metadata = raw_members(bytes(record.thinking_metadata)) or {}
-        is_on = (bool(metadata) or chain.ever_thought) and not records.is_thinking_off(metadata)
+        is_disabled = metadata.get("disabled") == b"true" or metadata.get("level") == b'"none"'
+        is_off = is_disabled or metadata.get("maxThinkingTokens") == b"0"
+        is_on = (bool(metadata) or chain.ever_thought) and not is_off
         if chain.has_answer and not chain.has_thought and is_on:
             self.session.signal(Sign("no-thinking"))
         chain.has_answer = chain.has_thought = False
@@ -379,33 +380,25 @@ class ClaudeCode(LogReader):
         """Remove a prompt and what descends from it; `new` is the record that replaces it."""
         if prompt not in chain.order:
             return
-        since: list[str] = []
-        for uuid in reversed(chain.order):
-            if uuid == prompt:
-                break
-            since.append(uuid)
+        since = list(takewhile(lambda uuid: uuid != prompt, reversed(chain.order)))
         branch = self._graph.branch(prompt, new, since[::-1])
         self._remove(chain, branch)
         for uuid in branch:
             del chain.order[uuid]
         self._removed.update(branch)
 
-    def _items_of(self, chain: _ClaudeChain, uuid: str) -> tuple[str, ...]:
-        return self._items.get(uuid, (uuid,) if uuid in chain.order else ())
-
     # responses
 
     def _read_assistant(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session, message = self.session, records.message_of(record)
         parts, uuid = records.parts_of(message.content), record.uuid or session.line_id
-        if chain.boundary is not None:
-            self._end_compaction(chain)
+        self._end_compaction(chain)
         if message.model == _SYNTHETIC:
             self._replace_prompt(record, chain)
             session.append(OpaqueItem(uuid, Raw(session.line.data)))
-            if record.uuid is not None:
-                chain.order[uuid] = None
-            self.session.signal(*[Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
+            self._remember(record, chain)
+            if b'"isApiErrorMessage":true' in session.line.data:
+                session.signal(Sign("api-error"))
             return
         response = message.id or uuid
         # the input counts are equal on all records of a response, and differ between responses
@@ -415,10 +408,8 @@ class ClaudeCode(LogReader):
             response = ":".join(map(str, (response, *counts)))
         self._continue_response(record, chain, response, message, parts)
         chain.has_answer = True
-        if record.uuid is not None:
-            chain.order[uuid] = response
-            if len(parts) != 1:
-                self._items[uuid] = tuple(item_name(uuid, number) for number in range(len(parts)))
+        names = None if len(parts) == 1 else tuple(item_name(uuid, number) for number in range(len(parts)))
+        self._remember(record, chain, response, names)
         for number, part in enumerate(parts):
             item = item_name(uuid, number)
             if type(part) is records.ClaudeToolUse:
@@ -428,9 +419,9 @@ class ClaudeCode(LogReader):
                 chain.calls[part.id] = item
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
-                    skill = records.signal_of_skill(part)
-                    self.session.signal(skill)
-                    chain.expands = next(iter(skill.names), "")
+                    skill = records.names_of_skill(part)
+                    session.signal(Sign("skill", skill))
+                    chain.expands = next(iter(skill), "")
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
             session.append(records.response_item(item, part, message, response))
@@ -458,16 +449,19 @@ class ClaudeCode(LogReader):
             chain.states_effort = chain.states_effort or not is_absent(record.effort)
             session.setting("effort", records.format_setting(bytes(record.effort)))
             chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
-            uncached = chain.billed[1] and chain.billed[1].uncached_tokens
-            is_disabled = chain.is_thinking_on and records.omits_thinking_aside(session.version)
-            thinks = any(map(records.is_thinking, parts))
             switched = chain.thinking.change(
-                uncached, thinks=thinks, running_skill=chain.running_skill, skill_disables_thinking=is_disabled
-            )
-            self.session.signal(*() if switched is None else (switched,))
+                chain.billed[1] and chain.billed[1].uncached_tokens, thinks=any(map(records.is_thinking, parts)),
+                running_skill=chain.running_skill,
+                skill_disables_thinking=chain.is_thinking_on and records.omits_thinking_aside(session.version),
+            )  # fmt: skip
+            if switched is not None:
+                session.signal(switched)
             chain.expands = ""
-            source = records.fork_source(record)
-            self._note_streaming(chain, len(parts) > 1)
+            source, is_whole = records.fork_source(record), len(parts) > 1
+            if is_whole is not chain.is_whole and chain.turns and session.version:
+                before, after = ("off", "on") if chain.is_whole else ("on", "off")
+                session.signal(Sign("streaming", before=before, after=after))
+            chain.is_whole = is_whole
             chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
         if chain.response == response:
             chain.usage = chain.usage if is_absent(message.usage) else message.usage
@@ -490,7 +484,9 @@ class ClaudeCode(LogReader):
         raw, usage = chain.billed
         usage = with_cost(usage if chain.usage == raw else self._billed(chain.usage), bytes(chain.cost))
         if usage is not None:
-            self._run.add(usage)
+            self._run.requests += 1
+            self._run.output_tokens += usage.output_tokens or 0
+            self._run.has_cost = self._run.has_cost or usage.recorded is not None
             usage = usage if result is None else self._complete_run(usage, result)
         self.session.end_turn(usage, response, verdict=chain.verdict, at=chain.answered_at, agent_id=None)
         chain.response, chain.usage, chain.verdict = None, NULL, None
@@ -513,28 +509,30 @@ class ClaudeCode(LogReader):
 
     def _read_system(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session = self.session
-        if record.subtype == "compact_boundary":
-            meta = records.compaction_of(record.compact_metadata)
-            self._end_compaction(chain)
-            self._end_response(chain)
-            chain.boundary = self._compact(record, chain, meta)
-            if meta.pre_tokens:
-                work = UnloggedWork("compaction", chain.boundary.uuid, meta.pre_tokens)
-                self.unlogged[work.name] = work
-            self._add_silent(record, chain)
-            return
-        cleared: tuple[str, ...] | None = None
-        if record.subtype == "microcompact_boundary":
-            cleared = records.compaction_of(record.microcompact_metadata).compacted_tool_ids
-            self._end_compaction(chain)
-        if cleared:
-            self._end_response(chain)
-            session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
-        elif record.subtype == "bridge_status":
-            chain.is_bridged = True
-        elif record.subtype in records.SYSTEM:
-            self.session.signal(Sign(records.SYSTEM[record.subtype]))
-        self._add_silent(record, chain)
+        match record.subtype:
+            case "compact_boundary":
+                meta = records.compaction_of(record.compact_metadata)
+                self._end_compaction(chain)
+                self._end_response(chain)
+                chain.boundary = self._compact(record, chain, meta)
+                if meta.pre_tokens:
+                    name = chain.boundary.uuid
+                    self.unlogged[name] = UnloggedWork("compaction", name, meta.pre_tokens)
+            case "microcompact_boundary":
+                cleared = records.compaction_of(record.microcompact_metadata).compacted_tool_ids
+                self._end_compaction(chain)
+                if cleared:
+                    self._end_response(chain)
+                    session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
+                else:
+                    session.signal(Sign("micro-compaction"))
+            case "api_error":
+                session.signal(Sign("api-error"))
+            case "bridge_status":
+                chain.is_bridged = True
+            case _:
+                pass
+        self._remember(record, chain, items=())
 
     def _compact(self, record: ClaudeRecord, chain: _ClaudeChain, meta: records.Compact) -> e.CompactApplied:
         """Return a compaction event, and drop the records that it removes."""
@@ -543,9 +541,9 @@ class ClaudeCode(LogReader):
             groups = (self._items_of(chain, uuid) if uuid in self._graph.parents else (uuid,) for uuid in uuids)
             items = tuple(dict.fromkeys(item for group in groups for item in group))
         if not uuids or any(uuid in chain.order for uuid in uuids):  # all unknown: remove none
-            live = set(uuids or ())
+            live, live_items = set(uuids or ()), set(items or ())
             chain.order = {uuid: response for uuid, response in chain.order.items() if uuid in live}
-            chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
+            chain.calls = {call: item for call, item in chain.calls.items() if item in live_items}
         chain.prompts = {}
         return e.CompactApplied(
             uuid=record.uuid or session.line_id, trigger=meta.trigger or "manual", pre_tokens=meta.pre_tokens,
@@ -585,15 +583,15 @@ class ClaudeCode(LogReader):
         session = self.session
         self._note_subagent(record, ())
         item = OpaqueItem(record.uuid or session.line_id, Raw(session.line.data))
-        if record.uuid is not None:
-            chain.order[record.uuid] = None
+        self._remember(record, chain)
         if chain.boundary is None:
             session.append(item)
         else:
             event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
             chain.waiting_appends.append((session.line, event))
-        self._note_start()
+        if records.STARTED in session.line.data:
+            self._records_starts = self._has_started = True
         signs = records.signals_of_attachment(bytes(record.attachment), bytes(record.entrypoint))
         if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
             signs = (sign for sign in signs if sign.names != (records.PENDING,))
-        self.session.signal(*signs)
+        session.signal(*signs)

@@ -14,16 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.lines import Line
-from lore.formats.values import Other, Parts, count_in, opens, text_in
+from lore.formats.values import Other, Parts, opens, text_in
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
-from lore.model.events import Usage
 from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BRANCH_WALKS
@@ -87,7 +86,6 @@ _TYPES = METADATA | MODELLED
 _IDS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')
 _ANSWER = (b'"type":"assistant"', b'"type": "assistant"')  # an answer whose ids were removed has one of them and
 _USAGE = b'"cache_read_input_tokens"'
-MARKERS = (*_IDS, *_ANSWER)  # not usage, which most recorded requests have, too
 
 
 # Reasoning; newer versions keep only its signature.
@@ -209,7 +207,7 @@ _PARTS = Parts[Known](
     {TextBlock: attrgetter("text"), _ClaudeThinking: attrgetter("thinking"), _ClaudeImage: attrgetter("source.data")},
 )
 _RECORD, _BLOCK_RECORD = msgspec.json.Decoder(_Record), msgspec.json.Decoder(_BlockRecord)
-_TEXT, _BEGINNING = b'"user","content":"', 1024  # a message that is a text, and where it begins in a record
+_TEXT, _BEGINNING = b'"user","content":"', 1024  # a message that is a text, and the part of a record that shows it
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -234,14 +232,13 @@ def decode_record(data: bytes) -> ClaudeRecord:
                 return block_record
     try:
         record = _RECORD.decode(data)
+        if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
+            return record
     except msgspec.ValidationError:
         if _SNAKE.search(data) is None:
             raise
     except (msgspec.DecodeError, RecursionError):
         pass
-    else:
-        if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
-            return record
     return lenient.convert(data, _Record)
 
 
@@ -287,54 +284,10 @@ def parts_of(content: list[Known] | Raw) -> Sequence[Part]:
             raise ValueError("content is neither text nor blocks")
 
 
-def source_of(record: ClaudeRecord) -> str:
-    """Return who wrote a user message: a person, the scheduler (`tick`) or the client (`context_injection`)."""
-    if record.is_meta:
-        return "context_injection"
-    kind = b"" if is_absent(record.origin) else (raw_members(bytes(record.origin)) or {}).get("kind", b"")
-    return "tick" if kind == b'"task-notification"' else "user"
-
-
 def fork_source(record: ClaudeRecord) -> str:
     """Return the session that a fork copied the record from; empty if the session wrote it itself."""
     fork = record.forked_from
     return "" if is_absent(fork) else text_in((raw_members(bytes(fork)) or {}).get("sessionId", b""))
-
-
-_NOTICE = re.compile(rb"<task-id>([\w-]{1,64})</task-id>.{0,65536}?<(?:subagent|total)_tokens>(\d{1,12})<", re.DOTALL)
-
-
-class RunSums(Struct):
-    """Sums over the responses of one run of `claude -p`."""
-
-    requests: int = 0
-    output_tokens: int = 0
-    has_cost: bool = False  # a record states the cost of its response
-
-    def add(self, usage: Usage) -> None:
-        """Add a response."""
-        self.requests += 1
-        self.output_tokens += usage.output_tokens or 0
-        self.has_cost = self.has_cost or usage.recorded is not None
-
-
-_SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
-_ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
-
-
-def subagent_of(record: ClaudeRecord) -> tuple[str, int]:
-    """Return the id of the subagent whose call the record answers, and its tokens if they are stated; else "" and 0."""
-    result = record.tool_use_result
-    if is_absent(result) or not bytes(memoryview(result)[:_ANSWER_BYTES]).startswith(_SUBAGENT_ANSWERS):
-        return "", 0
-    members = raw_members(bytes(result)) or {}
-    return text_in(members.get("agentId", b"")), count_in(members.get("totalTokens", b"")) or 0
-
-
-def tokens_in_notice(line: bytes) -> tuple[str, int]:
-    """Return the id of the task that a notification names, and the tokens that it states; else "" and 0."""
-    match = _NOTICE.search(line) if b"<task-notification>" in line else None
-    return ("", 0) if match is None else (match[1].decode(), int(match[2]))
 
 
 @lru_cache(64)
@@ -346,10 +299,12 @@ def format_setting(raw: bytes) -> str:
 # items
 
 
-def prompt_item(
-    uuid: str, content: list[Known] | Raw, parts: Sequence[Part], source: str
-) -> items.UserMessage:  # fmt: skip
-    """Return a user's message of one text or of several parts."""
+def prompt_item(uuid: str, record: ClaudeRecord, parts: Sequence[Part]) -> items.UserMessage:
+    """Return a user's message of one text or several parts, with its source: a person, the scheduler or the client."""
+    kind = b"" if is_absent(record.origin) else (raw_members(bytes(record.origin)) or {}).get("kind", b"")
+    is_scheduled = kind == b'"task-notification"'
+    source = "context_injection" if record.is_meta else "tick" if is_scheduled else "user"
+    content = message_of(record).content
     if not isinstance(content, list) and opens(content) == '"':
         return items.UserMessage(uuid, text=content, source=source)
     return items.UserMessage(uuid, blocks=tuple(map(_block_of, parts)), source=source)
@@ -373,7 +328,7 @@ def _block_of(part: Part) -> items.Block:
         return items.ThinkingBlock(part.thinking, part.signature)
     if type(part) is _ClaudeImage:
         return items.ImageBlock(part.source.media_type, part.source.data)
-    return items.RawBlock(Raw(msgspec.json.encode(part)))  # a call or a result in a place where it does not belong
+    return items.RawBlock(Raw(msgspec.json.encode(part)))  # a call or a result among the content of another role
 
 
 def output_of(content: Raw) -> Raw:
@@ -405,7 +360,6 @@ WRITTEN_AT_START = frozenset(("ai-title", "custom-title", "agent-name", "mode", 
 WRITTEN_AGAIN, LAST_PROMPT = "titleAndMode", "last-prompt"
 # The desktop app ends idle processes: after their last record the next prompt is the first from a queue.
 QUEUE, QUEUED, DESKTOP = "queue-operation", b'"enqueue"', b'"claude-desktop"'
-SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"}  # subtype of a system record: signal
 _ATTACHMENTS = {
     "deferred_tools_delta": "tools-delta",
     "mcp_instructions_delta": "instructions-delta",
@@ -413,7 +367,7 @@ _ATTACHMENTS = {
 }
 _CLIENT_TEXTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')  # the client's own, not prompts
 _EXITS = ("/exit", "/quit")  # commands that end the process
-PLAN = "planContent"  # the field of a log that holds an accepted plan
+PLAN = "planContent"  # the field of a log that holds an accepted plan: its name for the work on one
 _PLAN = b'"Implement the following plan'  # how a client opens the conversation that carries out an accepted plan
 # Tokens that a request with extended thinking leaves uncached, at least, and one without it, at most (Claude Code 2.0
 # and 2.1 with Opus 4.5: 7 to 11 and 0 to 3). Other models leave the same number either way.
@@ -430,52 +384,36 @@ _PREVIEW = re.compile(r" is now visible in the (?:Browser|preview) (?:pane|panel
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
 
 
-def signals_of_prompt(parts: Sequence[Part]) -> Iterator[Sign]:
-    """Yield the signals of a user's message."""
+class PromptFacts(NamedTuple):
+    """What the beginnings of a user message's texts show."""
+
+    signals: list[Sign]
+    effort: str  # that the output of `/effort` says was set; empty without one
+    clears: bool  # `/clear` begins a new conversation in the same log
+    carries_out_plan: bool  # so does this, after a plan was presented: its context is cleared
+
+
+def facts_of_prompt(parts: Sequence[Part]) -> PromptFacts:
+    """Return what the texts and images of a user's message show."""
+    signals, effort, clears, carries_out_plan = list[Sign](), "", False, False
     for part in parts:
         if type(part) is _ClaudeImage:
-            yield Sign("image")
-        elif type(part) is TextBlock:
-            yield from _signals_of_text(part.text)
-
-
-def _signals_of_text(raw: Raw) -> Iterator[Sign]:
-    if bytes(memoryview(raw)[1:2]) not in (b"<", b"["):
-        return
-    text = _head(raw)
-    if text.startswith(b'"<command-'):
-        command = _COMMAND.search(text)
-        names = bounded_names((command[1].decode(),)) if command else ()
-        yield Sign("slash-command", names)
-        if names and names[0] in _EXITS:
-            yield Sign("restart", names)
-    elif text.startswith(b'"[Request interrupted'):
-        yield Sign("interrupt")
-
-
-def effort_of_command(parts: Sequence[Part]) -> str:
-    """Return the effort that the output of `/effort` in a user's message says was set; empty without one."""
-    outputs = (_EFFORT.match(_head(part.text)) for part in parts if type(part) is TextBlock)
-    return next((match[1].decode() for match in outputs if match is not None), "")
-
-
-def begins_conversation(parts: Sequence[Part], *, after_plan: bool) -> bool:
-    """Return whether a user's message begins a new conversation in the same log.
-
-    That is `/clear`, or, after a plan was presented (`after_plan`), the prompt to carry it out with a cleared context.
-    """
-    texts = [_head(part.text) for part in parts if type(part) is TextBlock]
-    if not texts:
-        return False
-    if after_plan and any(text.startswith(_PLAN) for text in texts):
-        return True
-    commands = [_COMMAND.search(text) for text in texts if text.startswith(b'"<command-')]
-    return any(command is not None and command[1] == b"/clear" for command in commands)
-
-
-def plan_field(parts: Sequence[Part]) -> str:
-    """Return the field `planContent` if a prompt begins the work on an accepted plan, else ""."""
-    return PLAN if any(isinstance(part, TextBlock) and _head(part.text).startswith(_PLAN) for part in parts) else ""
+            signals.append(Sign("image"))
+        text = _head(part.text) if type(part) is TextBlock else b""
+        if text.startswith(b'"<command-'):
+            command = _COMMAND.search(text)
+            names = bounded_names((command[1].decode(),)) if command else ()
+            signals.append(Sign("slash-command", names))
+            if names and names[0] in _EXITS:
+                signals.append(Sign("restart", names))
+            clears = clears or names == ("/clear",)
+        elif text.startswith(b'"[Request interrupted'):
+            signals.append(Sign("interrupt"))
+        elif text.startswith(_PLAN):
+            carries_out_plan = True
+        elif not effort and (printed := _EFFORT.match(text)) is not None:
+            effort = printed[1].decode()
+    return PromptFacts(signals, effort, clears, carries_out_plan)
 
 
 class ThinkingSetting:
@@ -488,8 +426,8 @@ class ThinkingSetting:
         self._running_skill = ""  # the skill, command or plan that the previous request carried out
 
     def change(
-        self, uncached: int | None, *, thinks: bool, running_skill: str = "", skill_disables_thinking: bool = False
-    ) -> Sign | None:
+        self, uncached: int | None, *, thinks: bool, running_skill: str, skill_disables_thinking: bool
+    ) -> Sign | None:  # fmt: skip
         """Return the signal if this request turned extended thinking on or off; it names the skill, if one did that.
 
         `thinks`: its answer begins with thinking. `running_skill`: the skill, command or plan that it carries out.
@@ -531,12 +469,6 @@ def is_thinking(part: Part) -> bool:
     return type(part) is _ClaudeThinking or (type(part) is Other and b'"redacted_thinking"' in _head(part.json))
 
 
-def is_thinking_off(metadata: Mapping[str, bytes]) -> bool:
-    """Return whether the metadata of a prompt switches thinking off."""
-    is_disabled = metadata.get("disabled") == b"true" or metadata.get("level") == b'"none"'
-    return is_disabled or metadata.get("maxThinkingTokens") == b"0"
-
-
 def signals_of_result(content: Raw) -> Iterator[Sign]:
     """Yield the signals of a result that is a list: tools that a search found, images."""
     head = _head(content)
@@ -549,10 +481,10 @@ def signals_of_result(content: Raw) -> Iterator[Sign]:
         yield Sign("image")
 
 
-def signal_of_skill(call: ClaudeToolUse) -> Sign:
-    """Return the signal of a call that loads a skill; its input has one of two spellings."""
+def names_of_skill(call: ClaudeToolUse) -> tuple[str, ...]:
+    """Return the skill that a call loads; its input has one of two spellings."""
     arguments = raw_members(bytes(call.input)) or {}
-    return Sign("skill", bounded_names(names_in(arguments, "skill") or names_in(arguments, "command")))
+    return bounded_names(names_in(arguments, "skill") or names_in(arguments, "command"))
 
 
 def signals_of_attachment(attachment: bytes, entrypoint: bytes = b"") -> Iterator[Sign]:

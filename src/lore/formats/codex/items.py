@@ -19,37 +19,18 @@ from msgspec import Raw, Struct
 
 from lore.formats.contents import object_of
 from lore.formats.values import blocks_in, text_in
-from lore.model import lenient
+from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    Block,
-    Item,
-    OpaqueItem,
-    RawBlock,
-    TextBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)
+from lore.model.items import NULL, Block, Item, RawBlock, TextBlock, is_absent
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.state import LONGEST, Sign, bounded_names
 
-_SIGNALS = {  # field: signal
-    "effort": "effort",
-    "summary": "effort",
-    "current_date": "date",
-    "timezone": "date",
-    "approval_policy": "permission-mode",
-    "sandbox_policy": "permission-mode",
-    "permission_profile": "permission-mode",
-    "cwd": "instructions",
-    "personality": "instructions",
-    "collaboration_mode": "instructions",
-    "multi_agent_mode": "instructions",
-    "developer_instructions": "instructions",
-    "user_instructions": "memory",
+_SIGNALS = {  # signal: fields
+    "effort": ("effort", "summary"),
+    "date": ("current_date", "timezone"),
+    "permission-mode": ("approval_policy", "sandbox_policy", "permission_profile"),
+    "instructions": ("cwd", "personality", "collaboration_mode", "multi_agent_mode", "developer_instructions"),
+    "memory": ("user_instructions",),
 }
 
 
@@ -63,19 +44,22 @@ class ContextField(NamedTuple):
 
 def signals_of_context(fields: dict[str, ContextField], context: dict[str, Raw]) -> list[Sign]:
     """Return the changes since the previous context, whose `fields` are updated: one signal for each name."""
-    signals: dict[str, Sign] = {}
-    for name, signal in _SIGNALS.items():
-        value, before = context.get(name, NULL), fields.get(name)
-        if is_absent(value) or (before is not None and value == before.text):
-            continue
-        after = fields[name] = _context_field(name, bytes(value))
-        if before is None or before.content == after.content:
-            continue
-        earlier = signals.get(signal, Sign(signal))
-        pair = (before.label, after.label) if before.label != after.label else ("", "")
-        texts = [", ".join(filter(None, both)) for both in zip((earlier.before, earlier.after), pair, strict=True)]
-        signals[signal] = Sign(signal, (*earlier.names, name), before=texts[0], after=texts[1])
-    return list(signals.values())
+    signals: list[Sign] = []
+    for signal, names in _SIGNALS.items():
+        changes: list[tuple[str, str, str]] = []
+        for name in names:
+            value, before = context.get(name, NULL), fields.get(name)
+            if is_absent(value) or (before is not None and value == before.text):
+                continue
+            after = fields[name] = _context_field(name, bytes(value))
+            if before is not None and before.content != after.content:
+                is_shown = before.label != after.label
+                changes.append((name, before.label if is_shown else "", after.label if is_shown else ""))
+        if changes:
+            changed_names, befores, afters = zip(*changes, strict=True)
+            before_text, after_text = (", ".join(filter(None, labels)) for labels in (befores, afters))
+            signals.append(Sign(signal, changed_names, before=before_text, after=after_text))
+    return signals
 
 
 def _context_field(name: str, text: bytes) -> ContextField:
@@ -99,14 +83,6 @@ SILENT = frozenset((
 TYPES = SILENT | {
     "session_meta", "response_item", "turn_context", "compacted", "token_usage_record", "inter_agent_communication",
 }  # fmt: skip
-
-
-class _CodexLine(Struct, frozen=True, gc=False):
-    type: str
-    payload: Raw = NULL
-    timestamp: str | None = None
-    ordinal: int | None = None  # the number of the line, in newer logs
-    metadata: Raw = NULL  # of an item: `_CodexNotes`
 
 
 class CodexPayload(Struct, frozen=True, gc=False):
@@ -133,62 +109,6 @@ class _CodexNotes(Struct, frozen=True, gc=False):
     harness_authored_configuration: bool | None = None  # the client wrote it: it is in the prompt
 
 
-class CodexUsage(Struct, frozen=True, gc=False):
-    """Token counts: input includes what was cached, output includes reasoning."""
-
-    input_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    cache_write_input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-
-
-class CodexCounts(Struct, frozen=True, gc=False):
-    """The counts of a `token_count` event."""
-
-    total_token_usage: CodexUsage | None = None  # sums of the whole thread
-    last_token_usage: CodexUsage | None = None  # of the latest response
-
-
-class CodexEvent(Struct, frozen=True, gc=False):
-    """An event that the screen shows."""
-
-    type: str = ""
-    info: CodexCounts | None = None
-    num_turns: Raw = NULL  # prompts that a rollback removes
-    thread_name: Raw = NULL
-
-
-class CodexMeta(Struct, frozen=True, gc=False):
-    """The header of a thread."""
-
-    id: str = ""
-    timestamp: str | None = None
-    cli_version: str = ""
-    model_provider: str | None = None
-    source: Raw = NULL  # an object if an agent spawned the thread
-    forked_from_id: str | None = None
-    parent_thread_id: str | None = None
-    base_instructions: dict[str, Raw] | None = None  # the system prompt as `text`
-    dynamic_tools: tuple[Raw, ...] | None = None
-    history_base: Raw = NULL  # the log that holds the earlier history, if this one does not repeat it
-    subagent_history_start_ordinal: int | None = None  # the first record that is not a copy of the parent's
-
-
-class CodexCompacted(Struct, frozen=True, gc=False):
-    """A compaction: the new history, or (older) a summary alone."""
-
-    message: Raw = NULL
-    replacement_history: tuple[Raw, ...] | None = None
-
-
-class CodexUsageRecord(Struct, frozen=True, gc=False):
-    """The usage of one response."""
-
-    response_id: str | None = None
-    usage: CodexUsage | None = None
-
-
 class _CodexCommunication(Struct, frozen=True, gc=False):  # a message of one agent to another, in older logs
     author: str = ""
     recipient: str = ""  # the name of the task
@@ -197,14 +117,8 @@ class _CodexCommunication(Struct, frozen=True, gc=False):  # a message of one ag
     trigger_turn: bool = False
 
 
-decode_line = lenient.decoding(_CodexLine)
 payload_of = lenient.decoding(CodexPayload)
-decode_event = lenient.decoding(CodexEvent)
-decode_meta = lenient.decoding(CodexMeta)
-decode_context = lenient.decoding(dict[str, Raw])
-decode_compacted = lenient.decoding(CodexCompacted)
-decode_usage = lenient.decoding(CodexUsageRecord)
-decode_communication = lenient.decoding(_CodexCommunication)
+_COMMUNICATION = lenient.decoding(_CodexCommunication)
 _NOTES = lenient.decoding(_CodexNotes)
 
 
@@ -227,20 +141,18 @@ _UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))  # mem
 _DIALECT = "openai-responses"
 _START = rb'"(?:\s|\\[nrt]){0,64}'
 # Beginnings of messages of the user's role that the client wrote.
-_CLIENT_TEXT = re.compile(
+CLIENT_TEXT = re.compile(
     _START + rb"(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|hook_prompt"
     rb"|subagent_notification|recommended_plugins|apps_instructions|plugins_instructions)\b"
     rb"|# AGENTS\.md instructions)"
 )
 _SUMMARY = re.compile(_START + rb"Another language model started to solve this problem")
 # Beginnings of developer messages that a rollback removes with the prompt after them.
-_DEVELOPER_TEXT = re.compile(
+DEVELOPER_TEXT = re.compile(
     _START + rb"<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec"
     rb"|token_budget|skills_instructions|plugins_instructions|realtime_conversation|environments_instructions"
     rb"|context_window\w*|rollout_budget)>"
 )
-_TEXT = msgspec.json.Decoder(str)
-_RAW = msgspec.json.Decoder(Raw)
 
 
 def is_in_prompt(item: CodexPayload, metadata: Raw) -> bool:
@@ -258,41 +170,33 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
     `raw` is the line that ends with the payload, or the payload itself. An item of an unknown type is opaque.
     """
     kind = payload.type
+    if kind == "message":
+        if payload.role == "system":  # kept in the file, and never sent
+            return None
+        blocks = blocks_in(payload.content)
+        if payload.role == "assistant":
+            return items.AssistantMessage(uuid, blocks=blocks, response_id=response)
+        is_own = payload.role == "user" and not any(has_text_like(blocks, text) for text in (CLIENT_TEXT, _SUMMARY))
+        return items.UserMessage(uuid, blocks=blocks, source="user" if is_own else "context_injection")
     if kind in _CALLS:
         name = payload.name or _CALLS[kind]
-        return ToolCall(uuid, payload.call_id or uuid, name, _input_of(payload), response_id=response)
-    if kind == "message":
-        return _message_item(payload, uuid, response)
+        return items.ToolCall(uuid, payload.call_id or uuid, name, _input_of(payload), response_id=response)
     if kind in _MEMBERS:
         members = {"type": encode(kind)} | {name: bytes(getattr(payload, name)) for name in _MEMBERS[kind]}
         whole = Raw(object_of({name: value for name, value in members.items() if value != b"null"}))
-        return AssistantMessage(uuid, blocks=(RawBlock(whole, _DIALECT),), response_id=response)
+        return items.AssistantMessage(uuid, blocks=(RawBlock(whole, _DIALECT),), response_id=response)
     if kind == "agent_message":
-        return UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
+        return items.UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
     if kind in _CLIENT_ITEMS:
         members = raw_members((raw_members(raw) or {}).get("payload", raw)) or {}
         item = object_of({name: value for name, value in members.items() if name not in _UNSENT})
-        return UserMessage(uuid, blocks=(RawBlock(Raw(item), _DIALECT),), source="context_injection")
-    return OpaqueItem(uuid, Raw(raw))
+        return items.UserMessage(uuid, blocks=(RawBlock(Raw(item), _DIALECT),), source="context_injection")
+    return items.OpaqueItem(uuid, Raw(raw))
 
 
-def _message_item(payload: CodexPayload, uuid: str, response: str | None) -> Item | None:
-    if payload.role == "system":  # kept in the file, and never sent
-        return None
-    blocks = blocks_in(payload.content)
-    if payload.role == "assistant":
-        return AssistantMessage(uuid, blocks=blocks, response_id=response)
-    is_own = payload.role == "user" and not is_contextual(blocks) and not _has_text_matching(blocks, _SUMMARY)
-    return UserMessage(uuid, blocks=blocks, source="user" if is_own else "context_injection")
-
-
-def is_contextual(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
-    """Return whether a text of a message begins like one that the client writes, in the user's or that role."""
-    return _has_text_matching(blocks, _DEVELOPER_TEXT if developer else _CLIENT_TEXT)
-
-
-def _has_text_matching(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
-    return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
+def has_text_like(blocks: tuple[Block, ...], beginning: re.Pattern[bytes]) -> bool:
+    """Return whether a text of a message begins like this."""
+    return any(type(block) is TextBlock and beginning.match(block.text) is not None for block in blocks)
 
 
 def _input_of(payload: CodexPayload) -> Raw:
@@ -301,14 +205,9 @@ def _input_of(payload: CodexPayload) -> Raw:
     if is_absent(arguments):
         value = payload.action if is_absent(payload.input) else payload.input
         return Raw(b"{}") if is_absent(value) else value
-    try:
-        inner = _TEXT.decode(arguments).encode()
-        _RAW.decode(inner)
-        return Raw(inner)
-    except ValueError:  # not a string, not JSON, or with lone surrogates
-        raw = bytes(arguments)
-        inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-        return Raw(inner) if is_json(inner) else Raw(raw)
+    raw = bytes(arguments)
+    inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+    return Raw(inner if is_json(inner) else raw)
 
 
 def output_of(payload: CodexPayload) -> Raw:
@@ -341,8 +240,9 @@ def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:
     return array(tools) if tools[:1] == b"[" else []
 
 
-def message_of(message: _CodexCommunication) -> CodexPayload:
-    """Return another agent's message as the payload that the model gets."""
+def message_of(communication: Raw) -> CodexPayload:
+    """Return another agent's message as the payload that the model gets; raise ValueError if it is malformed."""
+    message = _COMMUNICATION(communication)
     parts = [{"type": "input_text", "text": message.content}]
     if not is_absent(message.encrypted_content):
         kind = "NEW_TASK" if message.trigger_turn else "MESSAGE"
@@ -361,11 +261,3 @@ def signal_of_search(payload: CodexPayload) -> Sign:
         names = [text_in((raw_members(inner) or {}).get("name", b"")) for inner in _tools_in(members)]
         tool_names += [f"{name}__{inner}" for inner in names if inner] or [name]
     return Sign("tool-reference", bounded_names(tool_names))
-
-
-def spawner_of(source: Raw) -> str | None:
-    """Return the thread that spawned a subagent; None if the source does not say."""
-    members = raw_members(bytes(source)) or {}
-    for name in ("subagent", "thread_spawn"):
-        members = raw_members(members.get(name, b"")) or {}
-    return text_in(members.get("parent_thread_id", b"")) or None

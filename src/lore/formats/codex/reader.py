@@ -2,7 +2,7 @@
 
 A response is a run of items that the model made. Its usage is a change of `total_token_usage`, or since autumn 2026 a
 `token_usage_record`, which an event for the screen repeats. Usage is written after its response, often after the first
-tool results, so the events of a response are held until then. An interrupted or failed response is no turn unless the
+tool results, so the events of a response are held until then. An interrupted or failed response is a turn only if the
 running totals show that it was billed. Logs of 2025 write usage before the items of its response (12 of 12 logs of 0.39
 to 0.65, none of 60 since 0.98); the first usage of a log shows which. If a log has no usage at all, every response is a
 turn. Other events for the screen are not part of a prompt.
@@ -22,7 +22,6 @@ for newer records.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import ClassVar, TypeAlias
 
@@ -36,12 +35,70 @@ from lore.formats.codex.items import ContextField, signals_of_context
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import count_in, opens, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_blank
 from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.providers import named_provider
 from lore.model.state import Sign
+
+
+class _CodexLine(Struct, frozen=True, gc=False):
+    type: str
+    payload: Raw = NULL
+    timestamp: str | None = None
+    ordinal: int | None = None  # the number of the line, in newer logs
+    metadata: Raw = NULL  # of an item: the client's notes
+
+
+class _CodexUsage(Struct, frozen=True, gc=False):  # input includes cached tokens, output includes reasoning
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class _CodexCounts(Struct, frozen=True, gc=False):  # of a `token_count` event
+    total_token_usage: _CodexUsage | None = None  # sums of the whole thread
+    last_token_usage: _CodexUsage | None = None  # of the latest response
+
+
+class _CodexEvent(Struct, frozen=True, gc=False):  # an event that the screen shows
+    type: str = ""
+    info: _CodexCounts | None = None
+    num_turns: Raw = NULL  # prompts that a rollback removes
+    thread_name: Raw = NULL
+
+
+class _CodexMeta(Struct, frozen=True, gc=False):  # the header of a thread
+    id: str = ""
+    timestamp: str | None = None
+    cli_version: str = ""
+    model_provider: str | None = None
+    source: Raw = NULL  # an object if an agent spawned the thread
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    base_instructions: dict[str, Raw] | None = None  # the system prompt as `text`
+    dynamic_tools: tuple[Raw, ...] | None = None
+    history_base: Raw = NULL  # the log that holds the earlier history, if this one does not repeat it
+    subagent_history_start_ordinal: int | None = None  # the first record that is not a copy of the parent's
+
+
+class _CodexCompacted(Struct, frozen=True, gc=False):  # a compaction: the new history, or (older) a summary alone
+    message: Raw = NULL
+    replacement_history: tuple[Raw, ...] | None = None
+
+
+class _CodexUsageRecord(Struct, frozen=True, gc=False):  # the usage of one response
+    response_id: str | None = None
+    usage: _CodexUsage | None = None
+
+
+_LINE, _EVENT, _META = lenient.decoding(_CodexLine), lenient.decoding(_CodexEvent), lenient.decoding(_CodexMeta)
+_COMPACTED, _USAGE = lenient.decoding(_CodexCompacted), lenient.decoding(_CodexUsageRecord)
+_CONTEXT = lenient.decoding(dict[str, Raw])
 
 
 class _CodexResponse(Struct):  # a run of items that the model made, without usage so far
@@ -77,11 +134,6 @@ class CodexSession(SessionBuilder):
     def append(self, item: Item) -> None:
         self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # may be kept back
 
-    def emit_without_turn(self, responses: Iterable[_CodexResponse]) -> None:
-        """Emit the events of responses, without the start and end of a turn."""
-        for response in responses:
-            self._reads += response.reads
-
     def begin_response(self) -> _CodexResponse:
         """Return a new response, whose first item comes."""
         if not self.has_usage:
@@ -99,15 +151,17 @@ class CodexSession(SessionBuilder):
         """
         self.is_usage_first = self.is_usage_first or not (self.has_usage or self.has_items)
         self.has_usage = True
+        new = _CodexResponse(self.line, self.at, self.asked_at, self.model, usage=usage, name=name)
         if self.is_usage_first:
-            response = _CodexResponse(self.line, self.at, self.asked_at, self.model, usage=usage, name=name)
-            self.waiting.append(response)
+            self.waiting.append(new)
             return
         waiting, self.waiting = self.waiting, []
         current = [waiting.pop()] if to_interrupted else []
-        response = waiting.pop() if waiting else _CodexResponse(self.line, self.at, self.asked_at, self.model)
-        self.emit_without_turn(waiting)
-        self._complete(response, usage, name)
+        response = waiting.pop() if waiting else new
+        for given_up in waiting:
+            self._reads += given_up.reads
+        response.usage, response.name = usage, name
+        self._complete(response)
         self.waiting = current
 
     def end_responses(self) -> None:
@@ -115,18 +169,18 @@ class CodexSession(SessionBuilder):
         waiting, self.waiting = self.waiting, []
         for response in waiting:
             if response.usage is None and (self.has_usage or response.is_given_up):
-                self.emit_without_turn((response,))
+                self._reads += response.reads
             else:
-                self._complete(response, response.usage, response.name)
+                self._complete(response)
 
-    def _complete(self, response: _CodexResponse, usage: e.Usage | None, name: str | None) -> None:
+    def _complete(self, response: _CodexResponse) -> None:
         """Emit the turn of a response: its start at its first record, its waiting events, its end."""
         line, self.line = self.line, response.line
         self.counter.asked_at = response.asked_at or response.at
         turn = self.start_turn(response.model, self.call)
         self.line = line
-        self.emit_without_turn((response,))
-        self.emit(e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=name))
+        self._reads += response.reads
+        self.emit(e.TurnCompleted(turn=turn, at=response.at, usage=response.usage, response_id=response.name))
 
 
 _LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
@@ -167,7 +221,7 @@ class Codex(LogReader):
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
 
     def handle(self, data: bytes) -> None:
-        record, session = items.decode_line(data), self._session
+        record, session = _LINE(data), self._session
         session.at, payload = record.timestamp, record.payload
         is_inherited = record.ordinal is not None and record.ordinal < self._start
         match record.type:
@@ -175,19 +229,19 @@ class Codex(LogReader):
                 self._read_item(items.payload_of(payload), record.metadata, is_inherited=is_inherited)
             case "event_msg":
                 with suppress(ValueError):  # the screen's: nothing else is in it
-                    self._read_event(items.decode_event(payload), is_inherited=is_inherited)
+                    self._read_event(_EVENT(payload), is_inherited=is_inherited)
             case "session_meta":
-                self._read_meta(items.decode_meta(payload))
+                self._read_meta(_META(payload))
             case "turn_context":
-                self._read_context(items.decode_context(payload))
+                self._read_context(_CONTEXT(payload))
             case "compacted":
-                self._compact(items.decode_compacted(payload))
+                self._compact(_COMPACTED(payload))
             case "token_usage_record":
-                usage_record = items.decode_usage(payload)
+                usage_record = _USAGE(payload)
                 if not is_inherited:
-                    self._read_usage_record(usage_record)
+                    self._read_usage(usage_record)
             case "inter_agent_communication":
-                self._add_input(items.message_of(items.decode_communication(payload)))
+                self._add_input(items.message_of(payload))
             case kind if kind not in items.SILENT:
                 session.keep_unknown("unknown record type", kind)
             case _:
@@ -198,24 +252,25 @@ class Codex(LogReader):
 
     # the thread
 
-    def _read_meta(self, meta: items.CodexMeta) -> None:
+    def _read_meta(self, meta: _CodexMeta) -> None:
+        """Start the session; a later header is a resume, or the other log's that a fork copied."""
         session = self._session
-        if self._thread is None:
-            self._start_thread(meta)
-        elif meta.id != self._thread:  # a fork's copy of the other log begins
-            if not session.has_usage:
+        if self._thread is not None:
+            if meta.id == self._thread:
+                session.signal(Sign("resume"))
+                session.version = meta.cli_version
+                session.setting("client-version", session.version)
+            elif not session.has_usage:
                 self._root = meta.forked_from_id or meta.id
-        else:
-            session.signal(Sign("resume"))
-            session.version = meta.cli_version
-            session.setting("client-version", session.version)
-
-    def _start_thread(self, meta: items.CodexMeta) -> None:
-        session, self._thread = self._session, meta.id
-        session.version, self._start = meta.cli_version, meta.subagent_history_start_ordinal or 0
+            return
+        session.version = meta.cli_version
         session.setting("client-version", session.version)
-        self._root = meta.forked_from_id or meta.id
+        self._thread, self._root = meta.id, meta.forked_from_id or meta.id
+        self._start = meta.subagent_history_start_ordinal or 0
         base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
+        source = (raw_members(bytes(meta.source)) or {}).get("subagent", b"")
+        spawned = raw_members((raw_members(source) or {}).get("thread_spawn", b"")) or {}
+        spawner = text_in(spawned.get("parent_thread_id", b"")) or None
         served = meta.model_provider or ""
         if named_provider(served) or served in _LOCAL:  # people give their own names to proxies
             self._provider = served
@@ -223,7 +278,7 @@ class Codex(LogReader):
             meta.id, at=meta.timestamp or session.at, dialect="openai-responses",
             system=(meta.base_instructions or {}).get("text", NULL),
             tools=tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)]) or None,
-            parent_session_id=meta.forked_from_id or meta.parent_thread_id or items.spawner_of(meta.source) or base,
+            parent_session_id=meta.forked_from_id or meta.parent_thread_id or spawner or base,
             provider=self._provider or None,
         )  # fmt: skip
         if base is not None:
@@ -233,23 +288,15 @@ class Codex(LogReader):
             session.add_message(OpaqueItem(f"item-{self._items}", Raw(session.line.data)))
 
     def _read_context(self, context: dict[str, Raw]) -> None:
-        session = self._session
-        signals = signals_of_context(self._context, context)
+        session, thread = self._session, self._thread or ""
         if bytes(context.get("model", NULL))[:1] == b'"':
             session.model = text_in(context["model"])  # without lone surrogates, which cannot be written again
+        # a fork's copy keeps the ids of its turns, which are older than that of the thread
         turn = text_in(context.get("turn_id", b""))
-        session.call = self._inherited_call(turn)
-        session.signal(*signals)
-
-    def _inherited_call(self, turn: str) -> e.Call | None:
-        """Return the facts about the requests of a user's turn that a fork copied; None if they are its own.
-
-        A copy keeps the ids of its turns, which are older than that of the thread.
-        """
-        thread = self._thread or ""
         is_timed = _TIMED_ID.match(turn) and _TIMED_ID.match(thread)
         is_inherited = self._root != self._thread and is_timed and turn < thread
-        return e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None
+        session.call = e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None
+        session.signal(*signals_of_context(self._context, context))
 
     # the history
 
@@ -292,7 +339,8 @@ class Codex(LogReader):
         is_contextual = is_prompt = False
         if isinstance(item, UserMessage):
             is_developer = payload.role == "developer"
-            is_contextual = items.is_contextual(item.blocks or (), developer=is_developer)
+            beginning = items.DEVELOPER_TEXT if is_developer else items.CLIENT_TEXT
+            is_contextual = items.has_text_like(item.blocks or (), beginning)
             is_prompt = not is_contextual and not is_developer
             if is_prompt:
                 self._prompts.append(len(session.history) - (self._contextual if self._prompts else 0))
@@ -300,17 +348,7 @@ class Codex(LogReader):
         self._items += 1
         session.add_message(item, is_prompt=is_prompt)
 
-    def _roll_back(self, event: items.CodexEvent) -> None:
-        """Remove the last prompts, and everything after the first of them."""
-        self._session.end_responses()
-        count = count_in(event.num_turns) or 0
-        removed = self._prompts[-count:] if count else []
-        if removed:
-            del self._prompts[-len(removed) :]
-            self._session.rewind_to(removed[0])
-            self._contextual = 0
-
-    def _compact(self, compacted: items.CodexCompacted) -> None:
+    def _compact(self, compacted: _CodexCompacted) -> None:
         session = self._session
         session.end_responses()
         is_older = compacted.replacement_history is None  # the prompts stay, and a summary
@@ -326,7 +364,7 @@ class Codex(LogReader):
 
     # events and usage
 
-    def _read_event(self, event: items.CodexEvent, *, is_inherited: bool) -> None:
+    def _read_event(self, event: _CodexEvent, *, is_inherited: bool) -> None:
         session = self._session
         match event.type:
             case "token_count" if event.info is not None:
@@ -335,7 +373,13 @@ class Codex(LogReader):
                 elif event.info.total_token_usage is not None:
                     self._sums = _sums_of(event.info.total_token_usage)
             case "thread_rolled_back":
-                self._roll_back(event)
+                session.end_responses()
+                count = count_in(event.num_turns) or 0
+                removed = self._prompts[-count:] if count else []
+                if removed:
+                    del self._prompts[-len(removed) :]
+                    session.rewind_to(removed[0])
+                    self._contextual = 0
             case "thread_name_updated" if not is_inherited:
                 session.emit(e.SessionChanged(title=text_in(event.thread_name), at=session.at))
             case "turn_aborted" | "error" | "stream_error" if not is_inherited:
@@ -345,7 +389,7 @@ class Codex(LogReader):
             case _:
                 pass
 
-    def _read_counts(self, counts: items.CodexCounts) -> None:
+    def _read_counts(self, counts: _CodexCounts) -> None:
         """Read the sums that the screen shows: if they changed, the latest response has usage."""
         total, latest, before = counts.total_token_usage, counts.last_token_usage, self._sums
         if total is None:
@@ -358,7 +402,8 @@ class Codex(LogReader):
         name = f"{self._root}:{'-'.join(map(str, sums))}"  # the same in every copy of the log
         if before is not None:
             self._add_missing_usage(before, _sums_of(latest), sums, name)
-        self._attach_usage(latest, name)
+        self._tokens = latest.total_tokens
+        self._session.attach_usage(self._billed(latest), name)
 
     def _add_missing_usage(self, before: CodexSums, latest: CodexSums, sums: CodexSums, name: str) -> None:
         """Bill a response that was given up, if the sums grew by more than the latest usage."""
@@ -366,16 +411,15 @@ class Codex(LogReader):
         if not (whole or read or output):
             return
         if len(self._session.waiting) > 1 and 0 <= read <= whole and output >= 0:
-            usage = self._billed(items.CodexUsage(whole, read, None, output))
+            usage = self._billed(_CodexUsage(whole, read, None, output))
             self._session.attach_usage(usage, f"{name}:before", to_interrupted=True)
             return
-        more, what = next(
-            (count, what) for count, what in ((whole, "input"), (read, "cached"), (output, "output")) if count
-        )
-        detail = f"the sums grew by {more:,} {what} tokens more than the last response was billed"
-        self._session.problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
+        growth = ((whole, "input"), (read, "cached"), (output, "output"))
+        more = next(f"{count:,} {what} tokens" for count, what in growth if count)
+        detail = f"the sums grew by {more} more than the last response was billed: a bill is not in the log"
+        self._session.problem(Code.UNKNOWN_ID, detail)
 
-    def _read_usage_record(self, record: items.CodexUsageRecord) -> None:
+    def _read_usage(self, record: _CodexUsageRecord) -> None:
         usage, name = record.usage, record.response_id or f"line-{self._session.line.number}"
         if usage is None or name == self._recorded:
             return
@@ -383,18 +427,15 @@ class Codex(LogReader):
         is_copy = self._recorded is None and not self._session.waiting and usage.total_tokens == self._tokens
         self._recorded = name
         if not is_copy:
-            self._attach_usage(usage, name)
+            self._tokens = usage.total_tokens
+            self._session.attach_usage(self._billed(usage), name)
 
-    def _attach_usage(self, usage: items.CodexUsage, name: str) -> None:
-        self._tokens = usage.total_tokens
-        self._session.attach_usage(self._billed(usage), name)
-
-    def _billed(self, usage: items.CodexUsage) -> e.Usage:
+    def _billed(self, usage: _CodexUsage) -> e.Usage:
         return usage_with_cached_input(
             usage.input_tokens, usage.cached_input_tokens, usage.cache_write_input_tokens, usage.output_tokens,
             client=f"codex {self._session.version}".rstrip(),
         )  # fmt: skip
 
 
-def _sums_of(usage: items.CodexUsage) -> CodexSums:
+def _sums_of(usage: _CodexUsage) -> CodexSums:
     return usage.input_tokens or 0, usage.cached_input_tokens or 0, usage.output_tokens or 0

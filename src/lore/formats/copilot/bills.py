@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 from msgspec import Raw, Struct
@@ -30,17 +31,57 @@ from msgspec.structs import replace
 
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import SessionBuilder
-from lore.formats.copilot import records
 from lore.formats.values import count_in, opens
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, is_absent
+from lore.model.items import NULL
 from lore.model.jsonslice import array
 from lore.model.mask import mask
 
 OPENING = b'{"lore_usage":'
 COMPACTION = "compaction"
 _ROWS_TRIED = 16  # for one request
+
+
+class _BilledCount(Struct, frozen=True, gc=False, rename="camel"):
+    token_type: str = ""  # `input` (without cached tokens), `cache_read`, `cache_write` or `output`
+    token_count: int = 0
+
+
+class _BilledCounts(Struct, frozen=True, gc=False, rename="camel"):  # what a request is charged for
+    token_details: tuple[_BilledCount, ...] = ()
+
+
+class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
+    """Token counts."""
+
+    input_tokens: int | None = None  # with cached tokens
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    duration: int | float | None = None  # in ms
+    model: str | None = None
+    copilot_usage: _BilledCounts | None = None  # its own counts may lack the written tokens
+
+
+class _CacheState(Struct, frozen=True, gc=False, rename="camel"):
+    model_id: str = ""
+    cache_ttl_seconds: int | float | None = None  # how long its cache entries live, as the client knows it
+
+
+class _CopilotMetrics(Struct, frozen=True, gc=False):  # sums of the requests to a model since the client began to count
+    requests: dict[str, Raw] = {}  # their `count`
+    usage: CopilotUsage | None = None
+
+
+class CopilotTotals(Struct, frozen=True, gc=False, rename="camel"):
+    """A checkpoint, written when the session goes idle, or the end of the client. Totals are of the whole session."""
+
+    total_nano_aiu: int | float | None = None
+    total_premium_requests: int | float | None = None
+    model_cache_state: tuple[_CacheState, ...] | None = None
+    prompt_cache_break_state: Raw = NULL
+    model_metrics: dict[str, _CopilotMetrics] | None = None
 
 
 class UsageRow(Struct, frozen=True, gc=False, array_like=True):
@@ -54,11 +95,6 @@ class UsageRow(Struct, frozen=True, gc=False, array_like=True):
     cache_write_tokens: int | None = None
     initiator: str = ""
 
-    def fits(self, model: str | None, output: int | None) -> bool:
-        """Return whether this may be the row of a request with this answer."""
-        is_same_model = self.model is None or model is None or self.model == model
-        return is_same_model and (self.output_tokens is None or output is None or self.output_tokens == output)
-
 
 class _StoredUsage(Struct, frozen=True):
     rows: tuple[UsageRow, ...] = ()
@@ -71,9 +107,8 @@ _MOST = 10**15  # of a stated total; a larger one is not believed
 # promptCacheBreakState
 
 
+# A part of a prompt with its hash: a tool, a segment of the system prompt, or a place in the conversation.
 class _HashedPart(Struct, frozen=True, gc=False):
-    """A part of a prompt with its hash: a tool, a segment of the system prompt, or a place in the conversation."""
-
     name: str = ""
     schema_hash: str = ""
     segment: str = ""
@@ -85,9 +120,7 @@ class _Conversation(Struct, frozen=True, gc=False):
     points: tuple[_HashedPart, ...] | None = None
 
 
-class _NotedRequest(Struct, frozen=True, gc=False):
-    """The latest request of a conversation to a model."""
-
+class _NotedRequest(Struct, frozen=True, gc=False):  # the latest one of a conversation to a model
     model_call_id: str | None = None
     request_id: str | None = None
     github_request_id: str | None = None
@@ -117,26 +150,6 @@ class _Noted(Struct, frozen=True, gc=False):
 
 
 _NOTED = msgspec.json.Decoder(_Noted)
-
-
-def _billed_counts(billed: records.BilledCounts) -> records.CopilotUsage:
-    """Return the counts that a request was charged for, with cached tokens in the input."""
-    counts = {detail.token_type: detail.token_count for detail in billed.token_details}
-    read, write = counts.get("cache_read"), counts.get("cache_write")
-    return records.CopilotUsage(counts.get("input", 0) + (read or 0) + (write or 0), counts.get("output"), read, write)
-
-
-def _noted_requests(raw: Raw) -> tuple[list[tuple[str, _NotedRequest]], int]:
-    """Return the requests that a checkpoint notes, with their models; and how many entries have another shape."""
-    requests: list[tuple[str, _NotedRequest]] = []
-    is_list = opens(raw) == "["
-    odd = int(not is_list and not is_absent(raw))
-    for piece in array(bytes(raw)) if is_list else ():
-        try:
-            requests += _NOTED.decode(piece).models.items()
-        except ValueError:
-            odd += 1
-    return requests, odd
 
 
 # state
@@ -197,28 +210,29 @@ class CopilotBills:
         if not self._rows:
             return None
         rows = next((self._rows[agent] for agent in agents if self._rows.get(agent)), list[UsageRow]())
-        for back in range(1, min(_ROWS_TRIED, len(rows)) + 1):
-            if rows[-back].fits(model, output):
-                row = rows[-back]
+        for back, row in enumerate(islice(reversed(rows), _ROWS_TRIED), 1):
+            is_same_model = None in (row.model, model) or row.model == model
+            if is_same_model and (None in (row.output_tokens, output) or row.output_tokens == output):
                 self._skipped += back - 1
                 del rows[-back:]
                 return row
         self._missing += 1
         return None
 
-    def usage_of_answer(self, answer: records.CopilotAnswer) -> e.Usage:
-        """Return the usage of a request: the database's, or the output tokens of its answer."""
-        session = self.session
-        is_main = session.chain == e.MAIN
-        agents = ("",) if is_main else tuple(filter(None, (session.agent, answer.parent_tool_call_id)))
-        row = self._take_row(agents, answer.model, answer.output_tokens)
-        if row is None:
-            return self._usage(records.CopilotUsage(output_tokens=answer.output_tokens))
-        output = answer.output_tokens if row.output_tokens is None else row.output_tokens
-        counts = row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens
-        return self._usage(records.CopilotUsage(*counts), answer.model)
+    def usage_of_answer(self, model: str | None, output: int | None, agents: Iterable[str | None]) -> e.Usage:
+        """Return the usage of a request: the database's, or the output tokens of its answer.
 
-    def _usage(self, counts: records.CopilotUsage, model: str | None = None) -> e.Usage:
+        `agents` are names of the subagent that sent it; the session's own requests have none.
+        """
+        names = ("",) if self.session.chain == e.MAIN else tuple(filter(None, agents))
+        row = self._take_row(names, model, output)
+        if row is None:
+            return self._usage(CopilotUsage(output_tokens=output))
+        output = output if row.output_tokens is None else row.output_tokens
+        counts = CopilotUsage(row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens)
+        return self._usage(counts, model)
+
+    def _usage(self, counts: CopilotUsage, model: str | None = None) -> e.Usage:
         """Split counts whose input includes cached tokens; written ones live as long as the client states."""
         read, write = counts.cache_read_tokens, counts.cache_write_tokens
         client = f"copilot {self.session.version}".rstrip()
@@ -236,10 +250,7 @@ class CopilotBills:
         details = {"at": last.at, "chain": chain, "agent_id": None, "hashes": last.hashes}
         self.session.end_turn(usage, last.id, number=last.turn, **details)
 
-    def add_compaction(
-        self, compaction: records.CopilotCompaction, used: records.CopilotUsage, asked_at: str | None, *,
-        model: str | None, uuid: str,
-    ) -> None:  # fmt: skip
+    def add_compaction(self, used: CopilotUsage, asked_at: str | None, *, model: str | None, response: str) -> None:
         """Add the request for a summary, on a chain of its own."""
         self.compactions += 1
         chain, at = f"utility-{self.compactions}", self.session.at
@@ -249,27 +260,36 @@ class CopilotBills:
         if COMPACTION in self._rows:
             self._take_row((COMPACTION,), used.model, used.output_tokens)
         usage = self._usage(used, model)
-        if used.copilot_usage is not None and used.copilot_usage.token_details:
-            billed = self._usage(_billed_counts(used.copilot_usage), model)
+        charged = used.copilot_usage.token_details if used.copilot_usage is not None else ()
+        if charged:
+            counts = {detail.token_type: detail.token_count for detail in charged}
+            read, write = counts.get("cache_read"), counts.get("cache_write")
+            prompt = counts.get("input", 0) + (read or 0) + (write or 0)
+            billed = self._usage(CopilotUsage(prompt, counts.get("output"), read, write), model)
             if billed.write_tokens != usage.write_tokens:
-                stated, charged = usage.write_tokens or 0, billed.write_tokens or 0
-                message = (
-                    f"written tokens: {stated:,} in compactionTokensUsed, {charged:,} in its copilotUsage, which count"
-                )
+                stated = f"written tokens: {usage.write_tokens or 0:,} in compactionTokensUsed"
+                message = f"{stated}, {billed.write_tokens or 0:,} in its copilotUsage, which count"
                 self.session.problem(Code.FIELDS_FILLED_IN, message)
             usage = billed
-        self.end_turn(chain, Answer(1, at, compaction.request_id or uuid, model, usage))
+        self.end_turn(chain, Answer(1, at, response, model, usage))
         self.spend(chain, 1, model, usage)
 
     # checkpoints
 
-    def read_checkpoint(self, checkpoint: records.CopilotTotals) -> None:
+    def read_checkpoint(self, checkpoint: CopilotTotals) -> None:
         for state in checkpoint.model_cache_state or ():
             if state.cache_ttl_seconds is not None:
                 self._lifetimes[state.model_id] = state.cache_ttl_seconds
-        requests, odd = _noted_requests(checkpoint.prompt_cache_break_state)
-        if odd:
-            message = f"{odd} conversations of promptCacheBreakState cannot be read"
+        requests: list[tuple[str, _NotedRequest]] = []
+        noted = checkpoint.prompt_cache_break_state
+        unreadable = int(opens(noted) not in "[n")
+        for piece in array(bytes(noted)) if opens(noted) == "[" else ():
+            try:
+                requests += _NOTED.decode(piece).models.items()
+            except ValueError:
+                unreadable += 1
+        if unreadable:
+            message = f"{unreadable} conversations of promptCacheBreakState cannot be read"
             self.session.problem(Code.MALFORMED_RECORD, message)
         for model, request in requests:
             if request.ids and request.ttl_seconds is not None:
@@ -280,7 +300,7 @@ class CopilotBills:
         self._record_cost(checkpoint.total_nano_aiu, checkpoint.total_premium_requests)
 
     def _complete_noted(self, chain: str, last: Answer, model: str, request: _NotedRequest) -> None:
-        counts = records.CopilotUsage(request.prompt_tokens, None, request.cache_read, request.cache_write)
+        counts = CopilotUsage(request.prompt_tokens, None, request.cache_read, request.cache_write)
         noted, usage = self._usage(counts, model), last.usage
         if usage.read_tokens is not None and noted.read_tokens not in (None, usage.read_tokens):
             detail = f"{noted.read_tokens} tokens read by the checkpoint, {usage.read_tokens} by session-store.db"
@@ -314,7 +334,7 @@ class CopilotBills:
 
     # sums at the end
 
-    def read_shutdown(self, shutdown: records.CopilotTotals) -> None:
+    def read_shutdown(self, shutdown: CopilotTotals) -> None:
         """Compare the client's sums with the requests of the log; a sum of one request is its usage."""
         metrics = shutdown.model_metrics or {}
         for model, sums in metrics.items():
@@ -324,9 +344,8 @@ class CopilotBills:
             name = next(reversed(spent))[0]
             last = self.chains[name].last if name in self.chains else None
             log, stated = _sums_of(spent.values()), (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
-            differ = any(
-                None not in (ours, theirs) and ours != theirs for ours, theirs in zip(log, stated, strict=True)
-            )
+            pairs = zip(log, stated, strict=True)
+            differ = any(None not in pair and pair[0] != pair[1] for pair in pairs)
             is_only = requests == len(spent) == 1 and last is not None and last.model == model
             if is_only and last is not None and last.usage.read_tokens is None:
                 last.usage = replace(self._usage(usage, model), recorded=last.usage.recorded)

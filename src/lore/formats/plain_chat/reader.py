@@ -123,36 +123,33 @@ def _read_part(raw: Raw) -> Part:
     match text_in(members.get("type", b"")):
         case "thinking" if (text := members.get("thinking", b""))[:1] == b'"':
             return ThinkingBlock(Raw(text), text_in(members.get("signature", b"")) or None)
-        case "tool_use":
-            return _call_in(members, "id", "name", "input")
-        case "tool-call":
-            input_key = "args" if members.get("input", b"null") == b"null" else "input"
-            return _call_in(members, "toolCallId", "toolName", input_key)
+        case "tool_use" | "tool-call":
+            return _call_in(members, text_at(members, "id", "toolCallId"))
         case "tool_result":
-            call, output = text_in(members.get("tool_use_id", b"")), output_of(Raw(members.get("content", b"null")))
-            return _ChatResult(call, "", output, "failed" if members.get("is_error") == b"true" else "completed")
+            output, has_failed = output_of(Raw(members.get("content", b"null"))), members.get("is_error") == b"true"
+            return _ChatResult(text_at(members, "tool_use_id"), "", output, "failed" if has_failed else "completed")
         case "tool-result":
             return _result_of_ai_sdk(members)
         case _:
             return block_in(raw)
 
 
-def _call_in(members: Members, call_id: str, name: str, input_key: str) -> ToolCall:
-    arguments = arguments_of(Raw(members.get(input_key, b"null")))
-    return ToolCall("", text_in(members.get(call_id, b"")), text_in(members.get(name, b"")), arguments)
+def _call_in(members: Members, call_id: str) -> ToolCall:
+    named = (members[key] for key in ("input", "args", "arguments") if members.get(key, b"null") != b"null")
+    return ToolCall("", call_id, text_at(members, "name", "toolName"), arguments_of(Raw(next(named, b"null"))))
 
 
 def _result_of_ai_sdk(members: Members) -> _ChatResult:
     """Return a result of the AI SDK; the model gets only its value."""
-    output, failed = members.get("output", b"null"), False
+    output = members.get("output", b"null")
     output = members.get("result", b"null") if output == b"null" else output
     typed = raw_members(output) or {}
     kind, value = text_in(typed.get("type", b"")), typed.get("value", b"null")
-    if kind and value != b"null":
+    has_value = bool(kind) and value != b"null"
+    if has_value:
         output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with
-        failed = kind.startswith("error")
-    name, call = text_in(members.get("toolName", b"")), text_in(members.get("toolCallId", b""))
-    return _ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
+    status = "failed" if has_value and kind.startswith("error") else "completed"
+    return _ChatResult(text_at(members, "toolCallId"), text_at(members, "toolName"), output_of(Raw(output)), status)
 
 
 def output_of(content: Raw) -> Raw:
@@ -188,31 +185,24 @@ def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> lis
     if (refusal := message.get("refusal", b""))[:1] == b'"':
         parts.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % refusal), "openai-chat"))
     if (function := raw_members(message.get("function_call", b""))) is not None:
-        parts.append(_call_in(function, "id", "name", "arguments"))
+        parts.append(_call_in(function, text_at(function, "id")))
     call_ids = {call.call_id for call in parts if isinstance(call, ToolCall)} - {""}
     listed = message.get("tool_calls", b"null")
     if listed[:1] not in (b"[", b"n"):
         raise ValueError("tool_calls are not a list")
-    for call in map(_listed_call, array(listed) if listed[:1] == b"[" else ()):
-        if not call.call_id or call.call_id not in call_ids:
-            call_ids.add(call.call_id)
-            parts.append(call)
+    for call in map(decode, array(listed) if listed[:1] == b"[" else ()):
+        call_id, function = text_at(call, "id"), raw_members(call.get("function", b""))
+        if not call_id or call_id not in call_ids:
+            call_ids.add(call_id)
+            parts.append(_call_in(call if function is None else function, call_id))  # LangChain's has no function
     return parts
-
-
-def _listed_call(raw: bytes) -> ToolCall:
-    """Return a call in OpenAI's shape, or in LangChain's (`name`, `args`)."""
-    call = decode(raw)
-    function = raw_members(call.get("function", b""))
-    item = _call_in(call, "id", "name", "args") if function is None else _call_in(function, "", "name", "arguments")
-    return replace(item, call_id=text_at(call, "id"))
 
 
 def _calls_in_text(value: Raw) -> list[Part]:
     """Return the calls that a text holds as JSON, an object or a list of them; none if it holds anything else."""
     text = text_in(value).encode("utf-8", "backslashreplace")
     functions = [raw_members(raw) or {} for raw in (elements_of(text) if text[:1] == b"[" else [text])]
-    calls = [_call_in(function, "", "name", "arguments") for function in functions]
+    calls = [_call_in(function, "") for function in functions]
     return list[Part](calls) if all(call.name for call in calls) else []
 
 
@@ -316,10 +306,8 @@ class Chat(LogReader):
             self._read_answer(message, uuid, has_calls_in_text=kind == "call")
             return
         session.counter.asked_at, conversation.is_waiting = session.at, True
-        if kind == "tool":
-            self._read_results(message, uuid)
-        elif kind:
-            self._read_prompt(message, uuid, "user" if kind == "user" else "context_injection")
+        if kind:
+            self._read_input(message, uuid, kind)
         else:
             session.line = Line(session.line.number, session.line.byte, data)
             role = printable(cut_masked(text_at(message, "role", "from"), 40))
@@ -358,33 +346,23 @@ class Chat(LogReader):
         del open_calls[:-OPEN_CALLS]
         self.session.end_turn(billed_of(message.get("usage", message.get("usage_metadata", b"null"))))
 
-    def _read_prompt(self, message: Members, uuid: str, source: str) -> None:
+    def _read_input(self, message: Members, uuid: str, kind: Role) -> None:
         """Read a message that the model did not make: its results, then its other parts."""
-        blocks: list[Block] = []
-        results: list[_ChatResult] = []
-        for part in parts_in(body_of(message), _read_part):
-            if isinstance(part, ToolCall):
-                raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of the record
-            if isinstance(part, _ChatResult):
-                results.append(part)
-            else:
-                blocks.append(part)
-        for number, result in enumerate(results, 1):
-            self._add_result(result, f"{uuid}:{number}")
-        if blocks:
-            self.session.append(UserMessage(uuid, blocks=tuple(blocks), source=source))
-
-    def _read_results(self, message: Members, uuid: str) -> None:
-        """Read a message with the result of one call, or of several."""
-        body = body_of(message)
-        parts = parts_in(body, _read_part) if opens(body) == "[" else ()
+        body, is_result = body_of(message), kind == "tool"
+        parts = parts_in(body, _read_part) if not is_result or opens(body) == "[" else ()
         results = [part for part in parts if isinstance(part, _ChatResult)]
-        if not results:
+        if is_result and not results:
             call, name = text_at(message, "tool_call_id"), text_at(message, "tool_name", "name")
             status = "failed" if text_at(message, "status") == "error" else "completed"
             results = [_ChatResult(call, name, output_of(body), status)]
-        for number, result in enumerate(results):
+        elif not is_result and any(isinstance(part, ToolCall) for part in parts):
+            raise ValueError("a call in a message that is not the model's")
+        for number, result in enumerate(results, 0 if is_result else 1):
             self._add_result(result, f"{uuid}:{number}" if number else uuid)
+        blocks = tuple([part for part in parts if not isinstance(part, _ChatResult | ToolCall)])
+        if blocks and not is_result:
+            source = "user" if kind == "user" else "context_injection"
+            self.session.append(UserMessage(uuid, blocks=blocks, source=source))
 
     def _add_result(self, result: _ChatResult, uuid: str) -> None:
         """Complete the call that a result names by id, else by name, else the first open one."""
