@@ -149,15 +149,12 @@ class Stdin(Source):
         if sys.stdin is None:
             raise LoreError("standard input is closed", hint="name a file, or pipe one in")
         try:
-            descriptor = sys.stdin.fileno()
+            descriptor, remaining = sys.stdin.fileno(), sys.maxsize
             status = os.fstat(descriptor)
-            is_file = stat.S_ISREG(status.st_mode)
-            remaining = status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if is_file else None
-            while remaining is None or remaining > 0:
-                data = os.read(descriptor, size if remaining is None else min(size, remaining))
-                if not data:
-                    return
-                remaining = None if remaining is None else remaining - len(data)
+            if stat.S_ISREG(status.st_mode):
+                remaining = max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+            while data := os.read(descriptor, min(size, remaining)):
+                remaining -= len(data)
                 yield data
         except OSError as error:
             raise unreadable(self.name, error) from None

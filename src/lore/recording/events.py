@@ -25,7 +25,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.results.measured import Measurement
-from lore.model.state import Chain, ClosedTurn, FoldedSession
+from lore.model.state import Chain, FoldedSession
 from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
@@ -115,6 +115,7 @@ class EventRecording(Recording):
         return self._folding.state()
 
     def apply(self, read: Read, event: e.Event) -> None:
+        """Fold an event; report its problems, and keep what turns and callers need of it."""
         problems = self.begin(event) if type(event) is e.TurnStarted else self._folding.apply(event)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
@@ -136,10 +137,15 @@ class EventRecording(Recording):
                 if successive and not self.watchful and event.chain not in self._assemblers:
                     yield from map(self._complete, waiting.values())
                     waiting.clear()
-                    self._forget_chains()
-                of_requests = self._is_of_requests  # the end of each follows directly after its start
-                for name in list(waiting) if of_requests else [event.chain] if event.chain in waiting else ():
-                    yield self._complete(waiting.pop(name))
+                    self._forgotten += self._assemblers  # a file may hold any number of conversations
+                    for name in self._assemblers:
+                        self._folding.forget(name)
+                    self._assemblers.clear()
+                    self._opaque_types.clear()
+                # the end of a recorded request follows directly after its start
+                for name in list(waiting) if self._origin.yields == "exchanges" else [event.chain]:
+                    if (turn := waiting.pop(name, None)) is not None:
+                        yield self._complete(turn)
                 self.apply(read, event)
                 waiting[event.chain] = self._start_turn(event.chain, read)
             elif type(read.value) is Problem:
@@ -159,18 +165,6 @@ class EventRecording(Recording):
             load_plugins()
         return READERS.get(origin, type(self.reader))
 
-    @property
-    def _is_of_requests(self) -> bool:
-        return self._origin.yields == "exchanges"
-
-    def _forget_chains(self) -> None:
-        """Forget the chains that had turns, because a file may hold any number of conversations."""
-        self._forgotten += self._assemblers
-        for over in self._assemblers:
-            self._folding.forget(over)
-        self._assemblers.clear()
-        self._opaque_types.clear()
-
     def forgotten(self) -> list[str]:
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
@@ -187,7 +181,7 @@ class EventRecording(Recording):
         planner = self._planners.get(event.chain)
         if planner is None:
             if self._saved is None:
-                self._saved = look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
+                self._saved = _look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
             planner = self._planners[event.chain] = Planner(self._rules, self._saved)
         in_loops = expresses(self.dialect_for(session), IN_LOOPS)
         planned = planner.plan(session, self._folding.chain(event.chain), event, in_loops=in_loops)
@@ -195,10 +189,13 @@ class EventRecording(Recording):
         return (*problems, *self._folding.apply(event))
 
     def _complete(self, turn: Turn) -> Turn:
+        """Return a turn after setting what the end of its request says."""
         last = self._folding.peek(turn.chain).last
         if last is not None and last.turn == turn.number:
-            turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, _copy_name(last)
-            turn.hashes = last.hashes
+            usage, name = last.usage, last.response_id
+            if usage is not None and name is not None:  # only copies share both: a mock may give an id twice
+                name = f"{name} {usage.uncached_tokens} {usage.read_tokens} {usage.write_tokens}"
+            turn.usage, turn.verdict, turn.response_id, turn.hashes = usage, last.verdict, name, last.hashes
             if self._origin.clock == "first_line":
                 turn.answered = last.at
         return turn
@@ -226,7 +223,7 @@ class EventRecording(Recording):
         opened = chain.turn
         assert opened is not None
         has_system = not is_absent(chain.system) and dialect.name == session.dialect
-        whole = has_system and self._lacks_only_tools
+        whole = has_system and not self._records_tools
 
         def make_prompt() -> tuple[Prompt, Vector[str]]:
             assembly = assembler.assemble(session, chain)
@@ -259,7 +256,7 @@ class EventRecording(Recording):
             turn.unexpressed = self._opaque_types.setdefault(turn.chain, OpaqueTypes()).types_in(chain.entries)
             left_out = len(turn.unexpressed) + len(omitted)
             prompt = raise_to_structural(prompt, whole=self.is_whole(chain), omitted_count=left_out)
-        if self._is_of_requests and not self.watchful:
+        if self._origin.yields == "exchanges" and not self.watchful:
             prompt = drop_unrendered(prompt, turn.call.endpoint)
         turn.source = lambda: (assembler.finish(prompt), omitted)
 
@@ -268,12 +265,12 @@ class EventRecording(Recording):
         if self._folding.session.is_own or chain.tools is None or is_absent(chain.system):
             return False
         completion = self.options.completion
-        return (completion is not None and completion.tools is not None) or not self._lacks_only_tools
+        return (completion is not None and completion.tools is not None) or self._records_tools
 
     @property
-    def _lacks_only_tools(self) -> bool:
-        """Whether the format of the session holds everything of a prompt except the client's own tools."""
-        return getattr(self._origin, "records_builtin_tools", True) is False
+    def _records_tools(self) -> bool:
+        """Whether logs of the session's format that hold tools hold the client's own ones, too."""
+        return getattr(self._origin, "records_builtin_tools", True)
 
 
 def _free_name(chain: str, path: str, used_names: set[str]) -> str:
@@ -286,14 +283,6 @@ def _free_name(chain: str, path: str, used_names: set[str]) -> str:
     return name
 
 
-def _copy_name(turn: ClosedTurn) -> str | None:
-    """Return a name that only copies of a turn share: an id alone is not enough, as a mock may give it twice."""
-    usage = turn.usage
-    if usage is None or turn.response_id is None:
-        return turn.response_id
-    return f"{turn.response_id} {usage.uncached_tokens} {usage.read_tokens} {usage.write_tokens}"
-
-
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:
     """Return a recording that is a session log; raises LoreError for any other, which is not what `instead` names."""
     if isinstance(recording, EventRecording):
@@ -301,7 +290,7 @@ def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecord
     raise LoreError(f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as {instead}", hint=hint)
 
 
-def look_ahead(path: str) -> SavedEvents:
+def _look_ahead(path: str) -> SavedEvents:
     """Return facts about a log's turns from its later lines; nothing if the input can be read only once.
 
     Costs one more pass over the bytes; only lines with the right words are decoded.

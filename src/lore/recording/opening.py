@@ -120,34 +120,32 @@ _AGAIN = "record it again, or leave it out"
 
 
 def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
-    is_recording = path.endswith(_RECORDINGS)
-    cut = "cut off in its first record" if is_recording else "JSON that ends early"
-    error = _as_unrecognised(path, opened.head, cut if _is_cut(opened) else "")
-    error.is_damaged = is_recording and (error.hint == _AGAIN or describe(opened.head)[0] == "")
-    if opened.head.startswith(LFS_POINTER):
-        error.is_damaged = path.endswith((*_RECORDINGS, *_DOCUMENTS))
-    return error
-
-
-def _is_cut(opened: corpus.Opened) -> bool:
-    """Return whether a file is the beginning of one JSON object."""
-    text = opened.head.removeprefix(BOM).strip()
-    is_open = text[:1] == b"{" and end_of_value(memoryview(text), 0) == -1
-    return is_open and all(size <= len(opened.head) for size in accumulate(map(len, opened.data)))
-
-
-def _as_unrecognised(path: str, head: bytes, cut: str) -> UnrecognisedError:
+    """Return the error for a file that no reader recognises; reads the rest of one that may be cut off."""
+    head, is_recording = opened.head, path.endswith(_RECORDINGS)
     if not head.strip():
-        return UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
-    what, hint = (cut, _AGAIN) if cut else describe(head)
+        error = UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
+        error.is_damaged = is_recording
+        return error
+    text = head.removeprefix(BOM).strip()
+    is_open = text[:1] == b"{" and end_of_value(memoryview(text), 0) == -1
+    what, hint = describe(head)
+    is_damaged = is_recording and not what
+    if head.startswith(LFS_POINTER):
+        is_damaged = path.endswith((*_RECORDINGS, *_DOCUMENTS))
+    if is_open and all(size <= len(head) for size in accumulate(map(len, opened.data))):  # nothing follows
+        what, hint = "cut off in its first record" if is_recording else "JSON that ends early", _AGAIN
+        is_damaged = is_recording
     details = f" ({what})" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)
         details += f"; {fault}" if fault else ""
-    return UnrecognisedError(f"{corpus.show(path)}: unrecognised format{details}", hint=hint or HINT_FORMATS)
+    error = UnrecognisedError(f"{corpus.show(path)}: unrecognised format{details}", hint=hint or HINT_FORMATS)
+    error.is_damaged = is_damaged
+    return error
 
 
 _BANNER = pattern(rb'(?:(?!\{|\[[ \t\r]*[{\n])[^\n`"]{0,500}+\n){1,20}?(?=\{"|\{[ \t\r]*\n|\[[ \t\r]*[{\n])')
+_NOT_FEED = pattern(rb"[^\n]")
 _LOGGED = pattern(rb'^(?:[^\n{ \t][^\n{]{0,200}+(?=(\{")[^\n]*\}[ \t\r]*$)|[^\n"]++$)', re.MULTILINE)
 
 
@@ -166,14 +164,11 @@ def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
     least = max(1, head.count(b"\n") - head.count(b"\n\n")) / 3
     if head.count(b'{"') < least or sum(match[1] is not None for match in _LOGGED.finditer(head)) < least:
         return None
-    return corpus.Opened(_blank_logged(head), map(_blank_logged, _whole_lines(opened.data)))
 
+    def blank_log_text(lines: bytes) -> bytes:
+        return _LOGGED.sub(lambda match: b" " * len(match[0]), lines)
 
-_NOT_FEED = pattern(rb"[^\n]")
-
-
-def _blank_logged(lines: bytes) -> bytes:
-    return _LOGGED.sub(lambda match: b" " * len(match[0]), lines)
+    return corpus.Opened(blank_log_text(head), map(blank_log_text, _whole_lines(opened.data)))
 
 
 def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:

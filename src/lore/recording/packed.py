@@ -47,7 +47,9 @@ REQUEST, RESPONSE = ".request.json", ".response.json"
 BODIES_OPENING = OPENING + PAIRS.encode() + b'"'
 SHORTEST = 0.2  # seconds: no model answers sooner
 _SUBAGENTS = "subagents"  # the folder in a session of Kimi CLI
-_SESSIONS = (CLINE_TASK, KIMI_SESSION, OPENHANDS)  # formats of folders, whose files may be longer than a record
+_WITH_SUBAGENTS = (KIMI_SESSION, OPENHANDS)
+_SESSIONS = (CLINE_TASK, *_WITH_SUBAGENTS)  # formats of folders, whose files may be longer than a record
+_SESSION_FILES = frozenset((*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS))
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = pattern(r"samples/[^/]*\.json", re.DOTALL)
@@ -65,7 +67,11 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
 
     Files of a session come in the order of reading.
     """
-    names = _members_in(folder)
+    is_remote = filesystem.is_remote(folder)  # looking at each file would be a request
+    names = [
+        name for name in filter(_MEMBER.search, filesystem.names(folder))
+        if is_remote or os.path.isfile(os.path.join(folder, name))
+    ]  # fmt: skip
     if folders.UI in names and folders.API in names:
         return CLINE_TASK, tuple(name for name in folders.TASK_FILES if name in names)
     if STATE in names and (events := _sort_by_number(filesystem.names(os.path.join(folder, EVENTS)), _EVENT)):
@@ -89,24 +95,14 @@ def _sort_by_number(names: Iterable[str], name_pattern: re.Pattern[str]) -> list
     return [name for _, name in sorted(pairs)]
 
 
-def _members_in(folder: str) -> list[str]:
-    """Return the names of a folder's files that may be one recording together, sorted."""
-    names = filter(_MEMBER.search, filesystem.names(folder))
-    is_remote = filesystem.is_remote(folder)  # where looking at each file would be a request
-    return [name for name in names if is_remote or os.path.isfile(os.path.join(folder, name))]
-
-
 def task_of(path: str) -> str:
     """Return the folder of the session that a file, or the folder of its events, is part of; else the path."""
     folder, name = os.path.split(path)
     part = name
-    if name != EVENTS and _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
+    if _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
         folder = os.path.dirname(folder) if os.path.basename(folder) == EVENTS else os.path.join(folder, os.pardir)
         part = os.path.join(EVENTS, name)
-    elif (
-        name not in (*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS)
-        and _ROTATED.fullmatch(name) is None
-    ):
+    elif name not in _SESSION_FILES and _ROTATED.fullmatch(name) is None:
         return path
     kind, names = files_together(folder or os.curdir)
     is_part = part in names or (name == EVENTS and kind == OPENHANDS)
@@ -116,17 +112,14 @@ def task_of(path: str) -> str:
 def subagents(folder: str) -> list[str]:
     """Return the folders of a session's subagents, sorted."""
     below = os.path.join(folder, _SUBAGENTS)
-    return [path for name in filesystem.names(below) if _is_session(path := os.path.join(below, name))]
+    paths = (os.path.join(below, name) for name in filesystem.names(below))
+    return [path for path in paths if files_together(path)[0] in _WITH_SUBAGENTS]
 
 
 def parent_of(folder: str) -> str:
     """Return the session that a subagent's folder belongs to; empty for any other folder."""
     above, name = os.path.split(os.path.dirname(folder))
-    return above if name == _SUBAGENTS and _is_session(above) else ""
-
-
-def _is_session(folder: str) -> bool:
-    return files_together(folder)[0] in (KIMI_SESSION, OPENHANDS)
+    return above if name == _SUBAGENTS and files_together(above)[0] in _WITH_SUBAGENTS else ""
 
 
 def status_of(folder: str) -> filesystem.Status:
@@ -143,11 +136,6 @@ def folder_stream(folder: str) -> Iterator[bytes] | None:
     """Return the pack of a folder whose files are one recording together; None for any other folder."""
     kind, names = files_together(folder)
     return pack_stream(folder, ordered(folder, kind, names)) if names else None
-
-
-def bodies_stream(paths: Iterable[str]) -> Iterator[bytes]:
-    """Yield the pack of files with one request body each."""
-    return pack_stream("", [PackHeader(PAIRS, path, place=True) for path in paths])
 
 
 def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
@@ -351,8 +339,8 @@ def _directory(path: str, size: int) -> int:
     with filesystem.opened(path) as file:
         file.seek(max(0, size - _TAIL))
         tail = file.read()
-    at = tail.rfind(b"PK\x05\x06")
-    size = int.from_bytes(tail[at + 12 : at + 16], "little") if at >= 0 else 0
-    wide = tail.rfind(b"PK\x06\x06", 0, max(at, 0))
-    wide_size = int.from_bytes(tail[wide + 40 : wide + 48], "little") if wide >= 0 else 0
-    return max(0 if size == 0xFFFFFFFF else size, wide_size)
+    end = tail.rfind(b"PK\x05\x06")
+    size = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
+    end64 = tail.rfind(b"PK\x06\x06", 0, max(end, 0))
+    size64 = int.from_bytes(tail[end64 + 40 : end64 + 48], "little") if end64 >= 0 else 0
+    return max(0 if size == 0xFFFFFFFF else size, size64)

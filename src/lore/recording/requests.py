@@ -13,7 +13,6 @@ import heapq
 import os
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain as chained
 from itertools import count, islice
@@ -28,7 +27,6 @@ from lore.formats.registry import row_of
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.events import TurnCompleted, TurnFailed
 from lore.model.jsonslice import raw_members
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
 from lore.model.providers import model_in
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from lore.recording.opening import Options
 
 _CHECKED = 8  # segments at each end of the messages that are compared to tell copies of a request
-FAILED = 400  # the lowest HTTP status of a request that was not answered
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (
@@ -110,9 +107,20 @@ class RequestRecording(Recording):
 
         None, with a problem, if it has no known dialect.
         """
-        prompt = self._prompt(read, exchange)
-        if prompt is None:
+        dialect = self.dialect or dialect_of(exchange.body)
+        if dialect is None:
+            problem = Problem(Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
+            self.problems.add(problem, self.shown, read.line, read.byte)
             return None
+        parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))
+        model = (model_in(exchange.call.endpoint) or exchange.call.model) if parsed.model is None else None
+        if model:
+            parsed = msgspec.structs.replace(parsed, model=model)
+        whole, missing = self._continuations.complete(parsed, exchange, dialect)
+        if missing:
+            text = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
+            self.problems.add(Problem(Code.CONTINUATION, text), self.shown, read.line, read.byte)
+        prompt = drop_unrendered(whole, exchange.call.endpoint)
         chain, number = self._chains.add(prompt, exchange)
         return Turn(
             chain, number, prompt, sent=exchange.at, answered=exchange.answered,
@@ -121,23 +129,6 @@ class RequestRecording(Recording):
             given_up=self._chains.given_up, response_id=_copy_name(prompt, exchange), ended=exchange.ended,
             generated=partial(_generated, prompt, exchange.output) if exchange.output else None,
         )  # fmt: skip
-
-    def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
-        dialect = self.dialect or dialect_of(exchange.body)
-        if dialect is None:
-            return self._report(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
-        parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))
-        model = (model_in(exchange.call.endpoint) or exchange.call.model) if parsed.model is None else None
-        if model:
-            parsed = msgspec.structs.replace(parsed, model=model)
-        whole, missing = self._continuations.complete(parsed, exchange, dialect)
-        if missing:
-            text = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
-            self._report(read, Code.CONTINUATION, text)
-        return drop_unrendered(whole, exchange.call.endpoint)
-
-    def _report(self, read: Read, code: str, message: str) -> None:
-        self.problems.add(Problem(code, message), self.shown, read.line, read.byte)
 
 
 def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
@@ -163,26 +154,6 @@ def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
     ):
         sum_of_bytes = crc32(segment.data, sum_of_bytes)
     return f"{exchange.response_id} {len(prompt)} {sum_of_bytes:08x} {' '.join(map(str, counts))}"
-
-
-def format_time(at: float | None) -> str | None:
-    """Return a time in seconds as the text of an event."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
-
-
-def end_event(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | None:
-    """Return the end of a request as an event; None if nothing of its response is known."""
-    status, name = exchange.call.status, exchange.response_id
-    at, usage, verdict = format_time(exchange.answered), exchange.usage, exchange.verdict
-    if status is not None and status >= FAILED:
-        return TurnFailed(
-            turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, error=f"HTTP status {status}"
-        )
-    if status is None and not exchange.output and not name and all(fact is None for fact in (at, usage, verdict)):
-        return None
-    return TurnCompleted(
-        turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, response_id=name or None
-    )
 
 
 def in_time(reads: Iterable[Read]) -> Iterator[Read]:
