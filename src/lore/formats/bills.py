@@ -31,6 +31,9 @@ MOST = 10**9  # tokens of a request; a larger count is wrong
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: other providers' zeros mean that writes are not counted
 _MOST_DOLLARS = 10**6  # of a request; a higher cost is wrong
 _SHOWN = 10**17  # a longer number is not repeated
+_SERVED = ("speed", "service_tier", "inference_geo")
+_TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))
+_REQUESTS = "_requests"
 
 
 class _Family(NamedTuple):
@@ -140,7 +143,7 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
         if counts == _NO_COUNTS and minutes is None and hour is None:
             return None
         if used is not None and (used.web_search_requests or used.web_fetch_requests):
-            return None  # `with_terms` keeps the order of their names
+            return None  # `_with_terms` keeps the order of their names
         return Usage(
             *counts, minutes, hour, (), "", None, self.speed or "", self.service_tier or "", self.inference_geo or "",
             (), client,
@@ -185,24 +188,22 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     if family is _GEMINI and total is not None and not usage.keys() & {*family.read}:
         read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
     uncached = total
-    if total is not None and (family.included or _is_whole(usage, total, output)):
-        uncached = total - (read or 0) - (write or 0)
-        uncached = total if uncached < 0 else uncached  # the total excludes cached tokens after all
+    if total is not None:
+        # a gateway that counts the whole prompt under Anthropic's names shows it by the sum with the output
+        sums_whole = "input_tokens" in usage and _count_at(usage, "total_tokens") == total + (output or 0)
+        rest = total - (read or 0) - (write or 0)
+        if (family.included or sums_whole) and rest >= 0:  # else the total excludes cached tokens after all
+            uncached = rest
     output = output if thought is None else (output or 0) + thought
     split = _object(usage, "cache_creation") if family is _ANTHROPIC else _writes(usage) if family is _BEDROCK else {}
-    minutes, hour = _split_by_lifetime(split) if split else (None, None)
+    minutes, hour = _split_by_lifetime(split)
     hour = _count_at(usage, "cacheWrite1h") if family is _PI else hour
     counts = uncached, read, write, output, minutes, hour
-    if counts.count(None) == len(counts):
+    if all(count is None for count in counts):
         return None
-    total_usage, contradiction = with_terms(Usage(*counts), usage), _describe_impossible(usage)
+    total_usage, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
     total_usage = replace(total_usage, contradiction=contradiction) if contradiction else total_usage
     return with_cost(total_usage, encode(usage["cost"])) if "cost" in usage else total_usage  # OpenRouter's
-
-
-def _is_whole(usage: dict[str, Any], total: int, output: int | None) -> bool:
-    """Return whether a gateway counts the whole prompt under Anthropic's names, as its sum with the output shows."""
-    return "input_tokens" in usage and _count_at(usage, "total_tokens") == total + (output or 0)
 
 
 def usage_with_cached_input(
@@ -276,7 +277,7 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
     return used
 
 
-def with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
+def _with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
     """Add the other parts of the JSON to a usage: other passes, service tier, speed, server tools."""
     if usage.keys().isdisjoint(_TERMS):
         return total_usage
@@ -292,11 +293,6 @@ def with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
     tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
     return replace(total_usage, server_tools=tools, **served) if tools or served else total_usage
-
-
-_SERVED = ("speed", "service_tier", "inference_geo")
-_TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))
-_REQUESTS = "_requests"
 
 
 def _pass(entry: dict[str, Any]) -> Usage:

@@ -134,11 +134,11 @@ class LineCutter:
         return cut
 
     def finish(self) -> list[Line]:
-        last_line = b"".join(self._pending)
-        self._pending, self._size, self._is_skipping = [], 0, False
+        """Return the last line, if no line feed ends it."""
         cut: list[Line] = []
-        if last_line:
+        if last_line := b"".join(self._pending):
             self._append_line(last_line, cut, is_torn=True)
+        self._pending, self._size, self._is_skipping = [], 0, False
         return cut
 
     def _append_line(self, data: bytes, cut: list[Line], *, is_torn: bool = False) -> None:
@@ -347,18 +347,21 @@ class LineReader(TextReader):
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data) if self.reads_arrays else (b"", data)
         if self.reads_arrays and start != b"[" and not self.array:
-            return self._read_lines(data)
-        paths = (self.array,) if self.array else self.paths
-        return self._read_documents(ElementCutter(data, paths, self.longest, start=self.start))
-
-    def _read_documents(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield the reads of the arrays in a document and in those that follow it."""
-        if not records.find_array():
-            yield from self._without_array(records)
+            read_line = self.read_line
+            for lines in read_records(data, times=self.line_limit_factor):
+                reads = list[Read]()
+                for line in lines:
+                    reads += read_line(line)
+                yield from reads
             yield from self.end()
             return
-        yield from self._read_array(records)
-        yield from self._read_following(records)
+        records = ElementCutter(data, (self.array,) if self.array else self.paths, self.longest, start=self.start)
+        if records.find_array():
+            yield from self._read_array(records)
+            yield from self._read_following(records)
+        else:
+            yield from self._without_array(records)
+            yield from self.end()
 
     def _read_following(self, records: ElementCutter) -> Iterator[Read]:
         """Yield the reads of the documents after the first one."""
@@ -378,15 +381,6 @@ class LineReader(TextReader):
         yield from self.end()
         if not records.is_whole:
             yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", records.place)
-
-    def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
-        read_line = self.read_line
-        for records in read_records(data, times=self.line_limit_factor):
-            reads = list[Read]()
-            for record in records:
-                reads += read_line(record)
-            yield from reads
-        yield from self.end()
 
     def read_line(self, line: Line) -> Sequence[Read]:
         reads = self._whole(line)
@@ -477,11 +471,8 @@ class LineReader(TextReader):
 
     def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:
         if not line.data:
-            return (
-                problem(
-                    Code.LINE_TOO_LONG, f"line passed over: {too_much(LineCutter.limit * self.line_limit_factor)}", line
-                ),
-            )
+            reason = too_much(LineCutter.limit * self.line_limit_factor)
+            return (problem(Code.LINE_TOO_LONG, f"line passed over: {reason}", line),)
         code = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
         return (problem(code, f"unreadable line: {reason or fault(line.data)}", line),)
 

@@ -170,8 +170,13 @@ class AssembledLog(LineReader):
         return (raw_members(next(nonblank_lines(head), b"")) or {}).keys() >= _OPENING
 
     def _record(self, line: Line) -> list[Read] | None:
-        record = _decode_turn(line.data)
-        return None if record is None else [self._read_turn(record, line)]
+        try:
+            if not line.data.isascii():
+                line.data.decode("utf-8")  # msgspec's Raw does not look inside strings
+            record = _TURN(line.data)
+        except (ValueError, RecursionError):
+            return None
+        return [self._read_turn(record, line)]
 
     def _read_other(self, line: Line) -> list[Read]:
         self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
@@ -199,15 +204,6 @@ class AssembledLog(LineReader):
         return Read(turn, line.number, line.byte)
 
 
-def _decode_turn(data: bytes) -> AssembledTurn | None:
-    try:
-        if not data.isascii():
-            data.decode("utf-8")  # msgspec's Raw does not look inside strings
-        return _TURN(data)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _continue_prompt(record: AssembledTurn, previous: _ChainPrompt) -> _ChainPrompt | None:
     """Return the prompt of a line, given the previous one; None if the line contradicts itself."""
     new = [
@@ -215,28 +211,24 @@ def _continue_prompt(record: AssembledTurn, previous: _ChainPrompt) -> _ChainPro
                 None if addition.breakpoint is UNSET else bytes(addition.breakpoint), addition.origin)
         for addition in record.append
     ]  # fmt: skip
-    fixed = len(new) - record.tail_segments
+    before, sums, keep, fixed = previous.prompt, previous.sums, record.keep_segments, len(new) - record.tail_segments
     tail, places = tuple(new[max(0, fixed) :]), [place for place, _ in record.breakpoints]
     is_sound = (
         fixed >= 0
         and sum(len(segment.data) for segment in tail) == record.tail_bytes
-        and (not record.keep_segments or record.dialect == previous.prompt.dialect)
-        and all(place < after for place, after in pairwise((*places, record.keep_segments + fixed)))
+        and (not keep or record.dialect == before.dialect)
+        and all(place < after for place, after in pairwise((*places, keep + fixed)))
     )
-    return _extend_prompt(record, previous.prompt, previous.sums, new[:fixed], tail) if is_sound else None
-
-
-def _extend_prompt(
-    record: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
-) -> _ChainPrompt:
-    keep, size, added = record.keep_segments, len(before.head), 0
-    if keep <= size:
+    if not is_sound:
+        return None
+    new, size, added = new[:fixed], len(before.head), 0
+    if keep <= size:  # the first of the new segments belong to the head
         added = next((place for place, segment in enumerate(new) if segment.section == "messages"), len(new))
     head = before.head if keep >= size and not added else (*before.head[:keep], *new[:added])
     prompt = Prompt(
         dialect=record.dialect, fidelity=record.fidelity, model=record.model, head=head,
         messages=before.messages.cut(max(0, keep - size)).extend(new[added:]), tail=tail,
-        breakpoints=tuple([place for place, _ in record.breakpoints]),
+        breakpoints=tuple(places),
         breakpoint_values=tuple([bytes(value) for _, value in record.breakpoints]),
         auto_breakpoint=record.auto_breakpoint is True,
         params=before.params if record.params is UNSET else {key: bytes(value) for key, value in record.params.items()},

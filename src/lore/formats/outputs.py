@@ -15,7 +15,7 @@ Bedrock's ConverseStream.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain as chained
 from typing import ClassVar
 
@@ -61,15 +61,24 @@ def items_of_events(events: Iterable[bytes]) -> bytes:
     remaining = iter(events)
     for raw in remaining:
         event = raw_members(raw) or {}
-        if event.get("type", b"").startswith(b'"response.'):
+        kind = event.get("type", b"")
+        if kind.startswith(b'"response.'):
             return _response_items(chained([raw], remaining))
-        collector = next((kind() for knows, kind in _DIALECTS if knows(event)), None)
-        if collector is not None:
-            collector.take(event)
-            for following in filter(None, map(raw_members, remaining)):
-                collector.take(following)
-            answer = collector.answer()
-            return build_array([answer]) if answer else b""
+        if kind.startswith((b'"message_start"', b'"content_block_')):
+            collector = _AnthropicParts()
+        elif "choices" in event:
+            collector = _ChatParts()
+        elif "candidates" in event or b'"candidates"' in event.get("response", b""):
+            collector = _GeminiParts()
+        elif "contentBlockIndex" in event or any(name in event for name in _ConverseParts.NAMES):
+            collector = _ConverseParts()
+        else:
+            continue
+        collector.take(event)
+        for following in filter(None, map(raw_members, remaining)):
+            collector.take(following)
+        answer = collector.answer()
+        return build_array([answer]) if answer else b""
     return b""
 
 
@@ -225,21 +234,17 @@ class _ChatParts:
         self._message.once({"role": delta.get("role", b"")})
         for key in self._TEXTS:
             self._message.text(key, delta.get(key, b""))
-        for call in filter(None, map(raw_members, array(delta.get("tool_calls", b"")))):
-            self._call(call)
-
-    def _call(self, piece: dict[str, bytes]) -> None:
-        """Add a piece of a call; a call without an index is whole, as some gateways send it."""
-        number, function = piece.pop("index", b""), raw_members(piece.pop("function", b"")) or {}
-        place = self._next if number in (b"", b"null") else _place(number)
-        if place is None:
-            return
-        self._next = max(self._next, place + 1)
-        text = function.pop("arguments", b"")
-        call = self._calls[place]
-        call.once(piece)
-        call.inner["function"].once(function)
-        call.inner["function"].text("arguments", text)
+        for piece in filter(None, map(raw_members, array(delta.get("tool_calls", b"")))):
+            number, function = piece.pop("index", b""), raw_members(piece.pop("function", b"")) or {}
+            place = self._next if number in (b"", b"null") else _place(number)
+            if place is None:
+                continue
+            self._next = max(self._next, place + 1)
+            text = function.pop("arguments", b"")
+            call = self._calls[place]
+            call.once(piece)
+            call.inner["function"].once(function)
+            call.inner["function"].text("arguments", text)
 
     def answer(self) -> bytes:
         if not self._any:
@@ -264,16 +269,13 @@ class _GeminiParts:
             event = raw_members(event.get("response", b"")) or {}
         content = raw_members(_first(event.get("candidates", b"")).get("content", b"")) or {}
         for part in filter(None, map(raw_members, array(content.get("parts", b"")))):
-            self._part(part)
-
-    def _part(self, part: dict[str, bytes]) -> None:
-        flag = part.get("thought", b"false") if part.get("text", b"")[:1] == b'"' else None
-        if flag is not None and flag == self._open:
-            self._parts[-1].text("text", part["text"])
-            self._parts[-1].once({key: value for key, value in part.items() if key not in self._PLAIN})
-        else:
-            self._parts.append(_Growing(part))
-        self._open = flag if part.keys() <= self._PLAIN else None  # a signature belongs to its own part
+            flag = part.get("thought", b"false") if part.get("text", b"")[:1] == b'"' else None
+            if flag is not None and flag == self._open:
+                self._parts[-1].text("text", part["text"])
+                self._parts[-1].once({key: value for key, value in part.items() if key not in self._PLAIN})
+            else:
+                self._parts.append(_Growing(part))
+            self._open = flag if part.keys() <= self._PLAIN else None  # a signature belongs to its own part
 
     def answer(self) -> bytes:
         parts = build_array(object_of(part.members()) for part in self._parts)
@@ -329,16 +331,6 @@ class _ConverseParts(_BlockParts):
             cited = {"content": build_array([object_of(text)] if text else []), "citations": members["citations"]}
             return {"citationsContent": object_of(cited)}
         return text
-
-
-_DIALECTS: tuple[
-    tuple[Callable[[dict[str, bytes]], bool], type[_AnthropicParts | _ChatParts | _GeminiParts | _ConverseParts]], ...
-] = (
-    (lambda event: event.get("type", b"").startswith((b'"message_start"', b'"content_block_')), _AnthropicParts),
-    (lambda event: "choices" in event, _ChatParts),
-    (lambda event: "candidates" in event or b'"candidates"' in event.get("response", b""), _GeminiParts),
-    (lambda event: "contentBlockIndex" in event or any(name in event for name in _ConverseParts.NAMES), _ConverseParts),
-)
 
 
 def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
