@@ -55,14 +55,14 @@ def answer_of(raw: bytes) -> ParsedAnswer:
     if raw[:1] == b"[":
         chunks = array(raw)
         last = sliced_members(chunks[-1]) if chunks else {}
-        return replace(answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
-    return answer_in(sliced_members(raw)) if raw else NOTHING
+        return replace(_answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
+    return _answer_in(sliced_members(raw)) if raw else NOTHING
 
 
 LONGEST_NAME = 200  # characters of a name
 
 
-def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
+def _edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
     """Return what the provider removed or summarised, from `context_management`; None if it is not recorded."""
     applied = (raw_members(raw) or {}).get("applied_edits", b"") if b"applied_edits" in raw else b""
     if applied[:1] != b"[":
@@ -76,8 +76,7 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
     return tuple(edits)
 
 
-def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
-    """Parse a response from its members."""
+def _answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
     timed = _timed_usage(members, usage)
     created = decode_time(members.get("created_at", members.get("created", b"null")))
@@ -86,7 +85,7 @@ def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     by = text_in(members.get("provider", b"")) or _engine_of(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
         bill, _id_in(members), verdict, output_in(members), created, by,
-        edits_in(members.get("context_management", b"")), _model_in(members),
+        _edits_in(members.get("context_management", b"")), _model_in(members),
     )  # fmt: skip
 
 
@@ -195,7 +194,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             response_id = response_id or _id_in(side)
             provider = provider or text_in(side.get("provider", b"")) or _engine_of(side)
             model = model or _model_in(side)
-            side_edits = edits_in(side.get("context_management", b""))
+            side_edits = _edits_in(side.get("context_management", b""))
             edits = side_edits if side_edits or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
                 usage["service_tier"] = text_of(side["service_tier"])
@@ -211,7 +210,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             usage.update(later)
         ended = ended or b'"finishReason"' in raw or b'"finish_reason"' in raw
         if inner and "response" in members:
-            whole = answer_in(inner)
+            whole = _answer_in(inner)
             response_id = whole.response_id or response_id
     if "promptTokenCount" in usage and not ended:  # Gemini counts cached tokens in its last event
         usage.setdefault("cachedContentTokenCount", None)

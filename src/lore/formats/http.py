@@ -103,7 +103,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     answer = NOTHING
     try:
         if http.response is not NO_CONTENT:
-            answer = content_answer(http.response, http.response_headers.get("content-encoding", ""))
+            answer = _content_answer(http.response, http.response_headers.get("content-encoding", ""))
     except ContentError as error:
         problems.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
@@ -240,7 +240,7 @@ def _opened_body(http: Http, *, is_call: bool) -> tuple[bytes, dict[str, bytes]]
     return body, members
 
 
-def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
+def _content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
     """Parse a response in any form; raises ContentError. A stream is kept as it was recorded."""
     if content.form == "events":
         events, text = events_in(content.raw)

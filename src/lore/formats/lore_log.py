@@ -100,7 +100,7 @@ def _decode_leniently(data: bytes) -> e.Event | None:
         return None
 
 
-def is_string(raw: Raw) -> bool:
+def _is_string(raw: Raw) -> bool:
     """Return whether content is a JSON string, or absent."""
     return bytes(raw)[:1] == b'"' or items.is_absent(raw)
 
@@ -109,19 +109,19 @@ def _well_formed(event: e.Event) -> bool:
     """Return whether the content that the decoder left raw has the right types."""
     match event.item if isinstance(event, e.Append) else event:
         case items.UserMessage(text=text, blocks=blocks) | items.AssistantMessage(text=text, blocks=blocks):
-            return is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
+            return _is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
         case items.ToolCall(output=output, error=error) | e.PatchToolCall(output=output, error=error):
-            return _good_output(output) and is_string(error)
+            return _good_output(output) and _is_string(error)
         case items.CompactDivider(summary=summary):
-            return is_string(summary)
+            return _is_string(summary)
         case e.PatchText(delta_text=text):
             return bytes(text)[:1] == b'"'
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
-            return is_string(text)
+            return _is_string(text)
         case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
             text = bytes(system)  # or a list of texts and blocks
             listed = text[:1] == b"[" and all(element[:1] in (b'"', b"{") for element in array(text))
-            return (listed or is_string(system)) and (items.is_absent(params) or bytes(params)[:1] == b"{")
+            return (listed or _is_string(system)) and (items.is_absent(params) or bytes(params)[:1] == b"{")
         case _:
             return True
 
@@ -135,7 +135,7 @@ def _good_block(block: object) -> bool:
 
 
 def _good_output(output: Raw) -> bool:
-    if is_string(output):
+    if _is_string(output):
         return True
     try:
         return all(_good_block(block) for block in items.blocks_of(bytes(output)))

@@ -149,7 +149,8 @@ class EventRecording(Recording):
                 self.apply(read, event)
                 waiting[event.chain] = self._start_turn(event.chain, read)
             elif type(read.value) is Problem:
-                self.problems.add(read.value, self._file_of(read) or self.shown)
+                file = os.path.join(self.shown, read.file) if read.file else self.shown  # of a folder that is read
+                self.problems.add(read.value, file)
             else:
                 self.apply(read, event)
         for turn in waiting.values():
@@ -168,10 +169,6 @@ class EventRecording(Recording):
     def forgotten(self) -> list[str]:
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
-
-    def _file_of(self, read: Read) -> str:
-        """Return the file of a read if a folder is read as one recording, else an empty text."""
-        return os.path.join(self.shown, read.file) if read.file else ""
 
     def begin(self, event: e.TurnStarted) -> Sequence[Problem]:
         """Fold a turn's start; in lore's own logs first the events that lore derives at that point."""
@@ -233,7 +230,7 @@ class EventRecording(Recording):
         turn.line, turn.byte = read.line, read.byte
         lines = self._lines_of_signs
         turn.signs = tuple([msgspec.structs.replace(sign, line=lines.get((name, sign.name))) for sign in opened.signs])
-        turn.file = self._file_of(read)
+        turn.file = os.path.join(self.shown, read.file) if read.file else ""
         turn.given_up = opened.given_up
         if opened.call is not None:
             turn.call = opened.call

@@ -185,7 +185,6 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
 
 OVERHEAD = 512  # bytes that a response costs, plus its new segments
 _ITEM = pattern(r"input\[(\d+)\]")
-CONTINUING = "openai-responses"
 
 
 class _Response(Struct, frozen=True):
@@ -209,7 +208,7 @@ class Continuations:
 
     def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> tuple[Prompt, str]:
         """Return the whole prompt of the next request, and the name of the response that it lacks (empty: none)."""
-        if prompt.dialect != CONTINUING:
+        if prompt.dialect != "openai-responses":
             return prompt, ""
         previous = exchange.call.previous or string_in(prompt.params, "previous_response_id")
         conversation = _conversation(prompt)

@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -61,7 +61,14 @@ def companions(path: str) -> list[str]:
     if not is_log or is_companion(name):
         return []
     paths: list[str] = []
-    for below, takes_all in _subagent_folders(path, folder, stem):
+    folders = {os.path.join(folder, stem, "subagents"): False}  # whether each log in it is a subagent's
+    if _PI_STEM.fullmatch(stem):
+        folders[os.path.join(folder, stem)] = True
+    if os.path.basename(os.path.abspath(folder)) == "chats":
+        folders[os.path.join(folder, os.pardir, "subagents", stem)] = False
+        if stem.startswith("session-") and (session := _chat_named(path)):
+            folders[os.path.join(folder, session)] = True
+    for below, takes_all in folders.items():
         if filesystem.is_folder(below):
             files = corpus.files_below(below, lambda place, _: paths.append(place))  # opening it reports the reason
             logs = (file for file in files if file.endswith(ending))
@@ -125,18 +132,6 @@ def moved_to_database(paths: Sequence[str]) -> set[str]:
 
 
 # logs of lines
-
-
-def _subagent_folders(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:
-    """Yield the folders that may hold a session's subagents, each with whether every log in it is one's."""
-    yield os.path.join(folder, stem, "subagents"), False
-    if _PI_STEM.fullmatch(stem):
-        yield os.path.join(folder, stem), True
-    if os.path.basename(os.path.abspath(folder)) == "chats":
-        yield os.path.join(folder, os.pardir, "subagents", stem), False
-        session = _chat_named(path) if stem.startswith("session-") else ""
-        if session:
-            yield os.path.join(folder, session), True
 
 
 def _chat_named(path: str) -> str:
