@@ -111,6 +111,10 @@ class _Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only
     output_tokens: Count | None = None
     cache_creation: _Lifetimes | None = None
 
+    @property
+    def counts(self) -> tuple[int | None, int | None, int | None, int | None]:
+        return self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens
+
 
 class _OwnPass(_Counts, frozen=True, kw_only=True):
     type: Literal["message"]
@@ -130,14 +134,9 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
 
         That is so for several passes, totals that differ from the pass, and requests of server tools.
         """
-        counts = (self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens)
-        if self.iterations:
-            part = self.iterations[0]
-            passed = (
-                part.input_tokens, part.cache_read_input_tokens, part.cache_creation_input_tokens, part.output_tokens
-            )  # fmt: skip
-            if len(self.iterations) > 1 or counts != passed:
-                return None
+        counts = self.counts
+        if len(self.iterations) > 1 or any(part.counts != counts for part in self.iterations):
+            return None
         lives, used = self.cache_creation or _NO_LIFETIMES, self.server_tool_use
         minutes, hour = lives.ephemeral_5m_input_tokens, lives.ephemeral_1h_input_tokens
         if counts == _NO_COUNTS and minutes is None and hour is None:
@@ -267,11 +266,12 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
         return other if used is None else used
     inputs = [sum(count or 0 for count in (usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
               for usage in (used, other)]  # fmt: skip
-    counts = [("input", *inputs), ("read", used.read_tokens, other.read_tokens),
-              ("written", used.write_tokens, other.write_tokens),
-              ("output", used.output_tokens, other.output_tokens)]  # fmt: skip
+    counts = (
+        ("input", *inputs), ("read", used.read_tokens, other.read_tokens),
+        ("written", used.write_tokens, other.write_tokens), ("output", used.output_tokens, other.output_tokens),
+    )  # fmt: skip
     for name, count, other_count in counts:
-        if count is not None and other_count is not None and count != other_count and not used.contradiction:
+        if None not in (count, other_count) and count != other_count and not used.contradiction:
             text = f"{count:,} {name} tokens in {used_from}, {other_count:,} in {other_from}; the former are used"
             return replace(used, contradiction=text)
     return used

@@ -76,22 +76,7 @@ class Options(msgspec.Struct, frozen=True):
         requests as they come, not sorted by time.
         """
         growing = opened is not None if growing is None else growing
-        opened = opened or corpus.open_head(path)
-        reader = _reader(opened.head, self.format)
-        is_text = reader is not None and (self.format is None or getattr(FORMATS.get(reader.name), "text", False))
-        if not is_text and (bare := _without_log_text(opened)) is not None:
-            reader, opened = _reader(bare.head, self.format), bare
-        if self.format is None and (reader is None or reader.name in GENERIC):
-            inner = _without_wrapper(opened)
-            inside = None if inner is None else _reader(inner.head, None)
-            if inner is not None and inside is not None and (reader is None or inside.name not in GENERIC):
-                reader, opened = inside, inner
-        if self.format is None and (reader is None or reader.name in GENERIC):
-            foreign = find_foreign_file(opened.head, path)
-            if foreign is not None:  # a file of an agent that lore does not read
-                raise UnrecognisedError(f"{corpus.show(path)} is {foreign.what}: {foreign.why}", hint=foreign.hint)
-        if reader is None:
-            raise _unrecognised(path, opened)
+        reader, opened = _choose_reader(path, opened or corpus.open_head(path), self.format)
         problems = problems or Problems()
         if reader.yields == "events":
             from lore.recording.events import EventRecording  # noqa: PLC0415 - listing recordings does not need it
@@ -112,6 +97,29 @@ class Options(msgspec.Struct, frozen=True):
         for companion in recording.companions:
             self.log(f"{corpus.show(companion)}: a subagent's file of this session, read with it")
         return recording
+
+
+def _choose_reader(path: str, opened: corpus.Opened, format: str | None) -> tuple[Reader, corpus.Opened]:
+    """Return a reader and what it reads: the file, or what remains without log text or wrapper.
+
+    Raises UnrecognisedError if no reader recognises either.
+    """
+    reader = _reader(opened.head, format)
+    is_text = reader is not None and (format is None or getattr(FORMATS.get(reader.name), "text", False))
+    if not is_text and (bare := _without_log_text(opened)) is not None:
+        reader, opened = _reader(bare.head, format), bare
+    if format is None and (reader is None or reader.name in GENERIC):
+        inner = _without_wrapper(opened)
+        inside = None if inner is None else _reader(inner.head, None)
+        if inner is not None and inside is not None and (reader is None or inside.name not in GENERIC):
+            reader, opened = inside, inner
+        is_open = reader is None or reader.name in GENERIC  # whose file it is
+        foreign = find_foreign_file(opened.head, path) if is_open else None
+        if foreign is not None:  # a file of an agent that lore does not read
+            raise UnrecognisedError(f"{corpus.show(path)} is {foreign.what}: {foreign.why}", hint=foreign.hint)
+    if reader is None:
+        raise _unrecognised(path, opened)
+    return reader, opened
 
 
 _RECORDINGS = (".jsonl", ".ndjson", ".har")  # how names of recordings end

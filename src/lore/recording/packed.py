@@ -146,10 +146,10 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
         try:
             with filesystem.opened(os.path.join(folder, header.name)) as file:
                 data = _read(file.read, limit)
+            fault = "" if data is not None else f"longer than {limit >> 20} MiB"
         except OSError as error:
-            yield from _member(member, fault=reason_of(error))
-            continue
-        yield from _member(member, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
+            data, fault = None, reason_of(error)
+        yield from _member(member, data or b"", fault=fault)
 
 
 def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
@@ -187,10 +187,11 @@ def ordered(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
     _answer(requests, responses, times)
-    timely = requests[-1].at - requests[0].at >= SHORTEST * len(requests) if len(requests) > 1 else False
+    # copies are made faster than requests are sent
+    were_sent_then = len(requests) > 1 and requests[-1].at - requests[0].at >= SHORTEST * len(requests)
     headers: list[PackHeader] = []
     for request in _order_by_links(requests):
-        at = request.at if timely else None  # copies are made faster than requests are sent
+        at = request.at if were_sent_then else None
         headers.append(PackHeader(PAIRS, request.name, at=at, awaits=bool(request.response), place=True))
         if request.response:
             headers.append(PackHeader(PAIRS, request.response, place=True))
