@@ -430,7 +430,7 @@ def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
 
     Links to folders are not followed. A folder that cannot be listed is passed to `failed_on`, with the reason.
     """
-    with filesystem.listed(folder):
+    with filesystem.list_once(folder):
         waiting = [folder]
         while waiting:
             place = waiting.pop()

@@ -144,7 +144,7 @@ def status(path: str) -> Status:
     return _remote(path).status(path)
 
 
-def opened(path: str) -> BinaryIO:
+def open_file(path: str) -> BinaryIO:
     """Open a file for reading, with seeking; raises OSError."""
     return _remote(path).opened(path, in_order=False) if is_remote(path) else io.BufferedReader(WholeFile(path))
 
@@ -161,7 +161,7 @@ _FETCHED: dict[str, bytes] = {}  # small remote files that will be read next
 
 
 @contextmanager
-def fetched(paths: list[str]) -> Generator[None]:
+def prefetch(paths: list[str]) -> Generator[None]:
     """Fetch small remote files in parallel; inside the context they are read from memory."""
     groups: dict[str, list[str]] = {}  # by scheme
     for path in paths:
@@ -203,7 +203,7 @@ def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
         yield from listing
 
 
-def listed(folder: str) -> AbstractContextManager[object]:
+def list_once(folder: str) -> AbstractContextManager[object]:
     """Return a context in which a remote folder is listed once, with all below it."""
     return _remote(folder).listed(folder) if is_remote(folder) else nullcontext()
 

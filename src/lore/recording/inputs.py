@@ -85,7 +85,7 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
     for start in range(0, len(files), _AT_ONCE):
         group = files[start : start + _AT_ONCE]
         small = [file.path for file in group if 0 < file.size <= _FETCHED and filesystem.is_remote(file.path)]
-        with filesystem.fetched(small):  # nothing to fetch of local files
+        with filesystem.prefetch(small):  # nothing to fetch of local files
             yield from group
 
 
@@ -98,7 +98,7 @@ def _inputs_of(path: str) -> Iterator[Input]:
     start = _MAGIC.search(path)
     base = path[: separated.rfind(os.sep, 0, start.start() if start else None) + 1]  # the folder where it begins
     parts = separated[len(base) :].split(os.sep)
-    with filesystem.listed(base) if "**" in path else nullcontext():
+    with filesystem.list_once(base) if "**" in path else nullcontext():
         matches = _matches(base, parts, lambda place, error: failed.append(Input(place, is_named=False, error=error)))
         matched = sorted(set(matches))
         if base and not filesystem.is_folder(base):

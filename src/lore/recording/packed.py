@@ -135,7 +135,7 @@ def status_of(folder: str) -> filesystem.Status:
 def folder_stream(folder: str) -> Iterator[bytes] | None:
     """Return the pack of a folder whose files are one recording together; None for any other folder."""
     kind, names = files_together(folder)
-    return pack_stream(folder, ordered(folder, kind, names)) if names else None
+    return pack_stream(folder, order_members(folder, kind, names)) if names else None
 
 
 def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
@@ -144,7 +144,7 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
         limit = MEMBER_BYTES if header.lore_pack in _SESSIONS else RECORD_BYTES
         member = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
-            with filesystem.opened(os.path.join(folder, header.name)) as file:
+            with filesystem.open_file(os.path.join(folder, header.name)) as file:
                 data = _read(file.read, limit)
             fault = "" if data is not None else f"longer than {limit >> 20} MiB"
         except OSError as error:
@@ -169,7 +169,7 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     return buffer.getvalue()
 
 
-def ordered(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
+def order_members(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
     """Return the headers of a folder's members in their order.
 
     Completions are ordered by the time in each, then by name. Each request is followed by its response; responses
@@ -219,7 +219,7 @@ def _table(path: str) -> dict[str, bytes]:
     try:
         if (filesystem.status(path).size or 0) > RECORD_BYTES:
             return {}
-        with filesystem.opened(path) as file:
+        with filesystem.open_file(path) as file:
             return raw_members(file.read(RECORD_BYTES)) or {}
     except (OSError, ValueError):
         return {}
@@ -289,7 +289,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:
-        with filesystem.opened(path) as file, ZipFile(file) as archive:
+        with filesystem.open_file(path) as file, ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
             if not infos or not any(info.filename in _LOG for info in archive.infolist()):
                 kind = "archive"
@@ -337,7 +337,7 @@ def _why(error: Exception) -> str:
 
 def _directory(path: str, size: int) -> int:
     """Return the stated size of an archive's directory, before it is read; 0 if it has none."""
-    with filesystem.opened(path) as file:
+    with filesystem.open_file(path) as file:
         file.seek(max(0, size - _TAIL))
         tail = file.read()
     end = tail.rfind(b"PK\x05\x06")

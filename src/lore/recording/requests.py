@@ -85,7 +85,7 @@ class RequestRecording(Recording):
     def exchanges(self) -> Iterator[tuple[Exchange, Turn | None]]:
         """Yield recorded requests, each with its turn, or None if it cannot be judged."""
         requests = 0
-        for read in in_time(self.reads()) if self._sorted else self.reads():
+        for read in sort_by_time(self.reads()) if self._sorted else self.reads():
             if isinstance(read.value, Exchange):
                 requests += 1
                 yield read.value, self.turn(read, read.value)
@@ -156,7 +156,7 @@ def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
     return f"{exchange.response_id} {len(prompt)} {sum_of_bytes:08x} {' '.join(map(str, counts))}"
 
 
-def in_time(reads: Iterable[Read]) -> Iterator[Read]:
+def sort_by_time(reads: Iterable[Read]) -> Iterator[Read]:
     """Yield exchanges in the order of their request times, and other values at once.
 
     Spans are written when they end, and exports list the latest first. An exchange without a time follows the one

@@ -137,7 +137,7 @@ def moved_to_database(paths: Sequence[str]) -> set[str]:
 def _chat_named(path: str) -> str:
     """Return the session that the first line of a chat of Gemini CLI names; empty if it names none."""
     try:
-        with filesystem.opened(path) as file:
+        with filesystem.open_file(path) as file:
             line = file.readline(corpus.HEAD)
     except OSError:
         return ""
@@ -173,7 +173,7 @@ def _cached_read(read: Callable[[str], T], path: str, _: object) -> T:
 
 def _session_named(path: str) -> str | None:
     """Return the session that the first lines of a log of Claude Code name; None if they name none."""
-    with filesystem.opened(path) as file:
+    with filesystem.open_file(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
             record = raw_members(line) if b'"sessionId"' in line else None
@@ -247,7 +247,7 @@ def _read_file(path: str) -> _FileSession | None:
     from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
     from lore.recording.agents.beside import text_at  # noqa: PLC0415 - as above
 
-    with filesystem.opened(path) as file:
+    with filesystem.open_file(path) as file:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None

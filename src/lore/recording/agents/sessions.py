@@ -105,7 +105,7 @@ _END = 65_536  # bytes at the end of a log in which its last time is looked for
 
 
 def newest_first(
-    groups: Iterable[list[AgentLog]], is_wanted: Callable[[AgentLog], bool] | None = None
+    groups: Iterable[list[AgentLog]], is_wanted: Callable[[AgentLog], bool] | None
 ) -> Iterator[tuple[float, list[AgentLog]]]:
     """Yield sessions by the last time that their logs record, the newest first, each with that time (0: unknown).
 
