@@ -7,7 +7,8 @@ stream when it is needed; `bills.py` reads usage.
 
 llama.cpp's server counts in `timings`: `prompt_n` tokens were computed, `cache_n` read from its slot. Before September
 2025 `cache_n` was missing.
-Sources: the providers' API references; llama.cpp's server (pull request 15827 of 2025-09-06 adds `cache_n`).
+Sources: the providers' API references; llama.cpp's server (pull request 15827 of 2025-09-06 adds `cache_n`); answers of
+llama-server, vLLM 0.8 to 0.26 and SGLang 0.4 to 0.5 in public repositories.
 """
 
 from __future__ import annotations
@@ -90,10 +91,7 @@ def _answer_in(members: dict[str, bytes]) -> ParsedAnswer:
 
 
 def _timed_usage(members: dict[str, bytes], usage: bytes) -> dict[str, Any]:
-    """Return a usage completed by the timings of llama.cpp's server; empty if it has none, or the usage is complete.
-
-    Names are those of the Chat Completions API, whose `prompt_tokens` counts the whole prompt.
-    """
+    """Return a usage completed by the timings of llama.cpp's server; empty if it has none, or the usage is complete."""
     timings = {key: count_in(raw) for key, raw in (raw_members(members.get("timings", b"")) or {}).items()}
     recorded = _decode_usage(usage) if timings else {}
     if not timings or (recorded and ("prompt_tokens" not in recorded or recorded.get("prompt_tokens_details"))):
@@ -103,7 +101,7 @@ def _timed_usage(members: dict[str, bytes], usage: bytes) -> dict[str, Any]:
         cached = total - computed
     if cached is None:
         return {}
-    total = total if computed is None else cached + computed
+    total = total if computed is None else cached + computed  # as the Chat Completions API counts it
     counts = {"prompt_tokens": total, "cached_tokens": cached, "completion_tokens": timings.get("predicted_n")}
     return {**recorded, **{key: count for key, count in counts.items() if count is not None}}
 
@@ -113,10 +111,7 @@ def _model_in(members: dict[str, bytes]) -> str:
 
 
 def _engine_of(members: dict[str, bytes]) -> str:
-    """Return the engine whose own members an answer has; empty for other servers.
-
-    Sources: answers of llama-server, vLLM 0.8 to 0.26 and SGLang 0.4 to 0.5 in public repositories.
-    """
+    """Return the engine whose own members an answer has; empty for other servers."""
     if b'"cache_n"' in members.get("timings", b""):
         return LLAMA_CPP
     is_vllm = "kv_transfer_params" in members or members.get("system_fingerprint", b"").startswith(b'"vllm-')

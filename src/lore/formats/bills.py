@@ -311,20 +311,16 @@ def _split_by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
-    """Return a usage with the counts of the last pass that answered, and the other passes.
-
-    If only one pass answered, the usage has its counts already. An attempt before a fallback without output declined,
-    and is not billed.
-    """
+    """Return a usage with the counts of the last pass that answered, and the other passes that are billed."""
     answering = [at for at, model_pass in enumerate(passes) if model_pass.kind in ANSWERING]
     last = answering[-1] if answering else -1
     fallback = max((at for at in answering if passes[at].kind == "fallback_message"), default=-1)
     others = [
         model_pass
         for at, model_pass in enumerate(passes)
-        if at != last and not (at < fallback and at in answering and model_pass.output_tokens == 0)
+        if at != last and not (at < fallback and at in answering and model_pass.output_tokens == 0)  # it declined
     ]
-    if len(answering) > 1:
+    if len(answering) > 1:  # else the usage has the counts of the one that answered
         usage = usage.with_counts(passes[last])
     model = passes[last].model if last >= 0 and last == fallback else None
     return replace(usage, iterations=tuple(others), model=model)

@@ -128,11 +128,7 @@ def exchanges_of(http: Http) -> list[Judged]:
 
 
 def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
-    """Return a call with the facts in its response and those recorded outside of request and response.
-
-    If a gateway does not name the provider that answered, the ids of the response and of its calls show it: each
-    provider's begin differently.
-    """
+    """Return a call with the facts in its response and those recorded outside of request and response."""
     by, account, deployment, edits = answer.provider, call.account, "", None
     if not http.is_export:
         headers, edits = http.response_headers, answer.edits
@@ -140,7 +136,7 @@ def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
         by = by or headers.get("x-litellm-model-api-base", "")
         if by in ENGINES and not is_gateway:
             by = ""  # a provider with many machines, whatever engine they run
-        if not by and is_gateway:
+        if not by and is_gateway:  # ids of responses and calls show the provider: each one's begin differently
             raw = answer.output if isinstance(answer.output, bytes) else answer.output.raw
             call_id = _CALL_ID.search(raw) if b"toolu" in raw else None
             by = provider_by_id(answer.response_id) or ("" if call_id is None else provider_by_id(call_id[1].decode()))
@@ -422,10 +418,7 @@ def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
 
 
 def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
-    """Return whether an array may hold messages: its first element is an object with text under one of `keys`.
-
-    An empty array, or one whose first element is no object, may hold them as well; other values than arrays may not.
-    """
+    """Return whether an array may hold messages: its first element has text at one of `keys`, or is no object."""
     if raw[:1] != b"[":
         return False
     first = first_element(raw)

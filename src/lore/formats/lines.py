@@ -301,7 +301,6 @@ class TextReader:
     line_limit_factor: ClassVar[int] = 1  # how many times as long as usual a line may be
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield what a file holds; `data` are its bytes in pieces of any size."""
         for line in read_lines(data, times=self.line_limit_factor):
             yield from self.read_line(line)
         yield from self.end()

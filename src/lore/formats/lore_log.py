@@ -148,9 +148,7 @@ _OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
 
 
 class _ChainPrompt(Struct, frozen=True):
-    """The latest prompt of a chain."""
-
-    prompt: Prompt
+    prompt: Prompt  # the latest of its chain
     sums: list[int]  # bytes of its first 0, 1, 2, … segments; shared by all prompts of the chain
 
 

@@ -108,10 +108,7 @@ def _event_lines(text: bytes) -> Iterator[bytes]:
 
 
 def _response_items(events: Iterable[bytes]) -> bytes:
-    """Return the items of the Responses API: those of the last event, which repeats all, else the finished ones.
-
-    The text of an item that was not finished is the last message.
-    """
+    """Return the items of the Responses API: those of the last event, which repeats all, else the finished ones."""
     items, deltas = list[bytes](), list[bytes]()  # `deltas`: of the text since the last finished item
     output = b""
     for raw in events:
@@ -125,7 +122,7 @@ def _response_items(events: Iterable[bytes]) -> bytes:
             output = output_in(raw_members(event["response"]) or {}) or output
     pieces = [(raw_members(raw) or {}).get("delta", b"") for raw in deltas]
     if text := b"".join([piece[1:-1] for piece in pieces if piece[:1] == b'"']):
-        part = object_of({"type": b'"output_text"', "text": b'"' + text + b'"'})
+        part = object_of({"type": b'"output_text"', "text": b'"' + text + b'"'})  # of an item that was not finished
         items.append(object_of({"type": b'"message"', "role": _ASSISTANT, "content": build_array([part])}))
     return build_array(items) if output in (b"", b"[]") and items else output
 
@@ -156,7 +153,6 @@ class _Growing:
                 self._members[key] = raw
 
     def members(self) -> dict[str, bytes]:
-        """Return the current members."""
         members = dict(self._members)
         for key, pieces in self._texts.items():
             before = members.get(key, b"")
@@ -255,10 +251,7 @@ def _join_gemini(events: Iterable[dict[str, bytes]]) -> bytes:
 
 
 def _join_converse(events: Iterable[dict[str, bytes]]) -> bytes:
-    """Return the message in events of Bedrock's ConverseStream, plain or each under its name.
-
-    Text blocks have no start event.
-    """
+    """Return the message in events of Bedrock's ConverseStream, plain or each under its name."""
     blocks = _Blocks()
     for named in events:
         event = next((raw_members(named[name]) or {} for name in _CONVERSE if name in named), named)
@@ -273,7 +266,7 @@ def _join_converse(events: Iterable[dict[str, bytes]]) -> bytes:
         if "delta" not in event:
             blocks.open.pop(place, None)
             continue
-        if place not in blocks.every:
+        if place not in blocks.every:  # text blocks have no start event
             blocks.begin(place, {})
         if (block := blocks.open.get(place)) is None:
             continue

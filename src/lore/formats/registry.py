@@ -269,7 +269,6 @@ class _Signs:
         self._quoted_words: set[bytes] | None = None  # until they are asked for
 
     def has_one_of(self, signs: tuple[bytes, ...]) -> bool:
-        """Return whether one of these signs is in the beginning."""
         if any(sign in self._start for sign in signs):
             return True
         if self._quoted_words is None:
@@ -278,15 +277,12 @@ class _Signs:
 
 
 def _first_that_recognises(head: bytes, records: bytes, names: list[str], signs: _Signs) -> str | None:
-    """Return the first of these formats whose reader recognises a file: readers of records by its `records`.
-
-    The first record rules many out before their readers are imported.
-    """
+    """Return the first of these formats whose reader recognises a file: readers of records by its `records`."""
     opening = (raw_members(next(nonblank_lines(records), b"").strip(SPACE)) or {}).keys()
     for name in names:
         row = FORMATS[name]
         if opening >= row.members and (not row.signs or signs.has_one_of(row.signs)):
-            reader = READERS[name]
+            reader = READERS[name]  # importing one takes longer than these tests
             reads_records = getattr(reader, "reads_arrays", False)
             if reader.recognises(records if records and reads_records else head):
                 return name

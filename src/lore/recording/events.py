@@ -72,10 +72,7 @@ class EventRecording(Recording):
         return self._with_companions(reads) if self.companions else reads
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
-        """Yield a log's reads, then those of its companions without their headers: the session has one already.
-
-        A companion's chain whose name is taken is named after its file. A companion that cannot be read is a problem.
-        """
+        """Yield a log's reads, then those of its companions without their headers: the session has one already."""
         used_names, is_started = {e.MAIN}, False
         for read in reads:
             main_event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
@@ -288,10 +285,7 @@ def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecord
 
 
 def _look_ahead(path: str) -> SavedEvents:
-    """Return facts about a log's turns from its later lines; nothing if the input can be read only once.
-
-    Costs one more pass over the bytes; only lines with the right words are decoded.
-    """
+    """Return facts about a log's turns by one more pass over its bytes; none if it can be read only once."""
     try:
         if corpus.is_stream(path):
             return SavedEvents()

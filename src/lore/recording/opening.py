@@ -1,7 +1,7 @@
 """Open a recording: choose its reader, and return a `Recording`.
 
 The reader is the one named, or the one that recognises the content: as it is, or without the log text before each
-record or the wrapper that Docker and CloudWatch put around each line.
+record or the wrapper that Docker and CloudWatch put around each line; every record keeps its line and byte.
 """
 
 from __future__ import annotations
@@ -100,10 +100,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def _choose_reader(path: str, opened: corpus.Opened, format: str | None) -> tuple[Reader, corpus.Opened]:
-    """Return a reader and what it reads: the file, or what remains without log text or wrapper.
-
-    Raises UnrecognisedError if no reader recognises either.
-    """
+    """Return a reader and what it reads: the file, or it without log text or wrapper; raises UnrecognisedError."""
     reader = _reader(opened.head, format)
     is_text = reader is not None and (format is None or getattr(FORMATS.get(reader.name), "text", False))
     if not is_text and (bare := _without_log_text(opened)) is not None:
@@ -158,10 +155,7 @@ _LOGGED = pattern(rb'^(?:[^\n{ \t][^\n{]{0,200}+(?=(\{")[^\n]*\}[ \t\r]*$)|[^\n"
 
 
 def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
-    """Return a file with leading lines, or the log prefix of each record (time and level), replaced by spaces.
-
-    Return None unless the file begins so, or at least a third of the lines hold a record. Records keep line and byte.
-    """
+    """Return a file with spaces for its leading lines, or for the log prefix of each record; None if it has neither."""
     head = opened.head
     if may_be_recording(head):
         return None
@@ -169,7 +163,7 @@ def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
         blank = _NOT_FEED.sub(b" ", banner[0])
         pieces = chain((blank + next(opened.data, b"")[len(blank) :],), opened.data)
         return corpus.Opened(blank + head[len(blank) :], pieces)
-    least = max(1, head.count(b"\n") - head.count(b"\n\n")) / 3
+    least = max(1, head.count(b"\n") - head.count(b"\n\n")) / 3  # lines with a record
     if head.count(b'{"') < least or sum(match[1] is not None for match in _LOGGED.finditer(head)) < least:
         return None
 
@@ -194,10 +188,7 @@ _LOOKED_AT = 64  # lines at a file's beginning: a program may write other text b
 
 
 def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
-    """Return the records that are texts in a member of each line, as Docker and CloudWatch keep what a program prints.
-
-    None if the first lines hold none. Every record keeps its line and byte.
-    """
+    """Return the records that are texts in a member of each line, as Docker and CloudWatch keep output; else None."""
     first = islice(nonblank_lines(opened.head) if any(map(opened.head.count, _WRAPPED)) else (), _LOOKED_AT)
     lines = [raw_members(line) or {} for line in first]
     name = next((name for record in lines for name, raw in record.items() if raw.startswith(_WRAPPED)), None)
@@ -209,10 +200,7 @@ def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
 
 
 def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterator[bytes]:
-    """Yield the text in a member of each line, padded to the bytes and lines of these; blank if it is no object.
-
-    Docker cuts a text after 16 KiB: all up to one that ends with a line feed are one (`may_be_cut`).
-    """
+    """Yield the text in a member of each line, padded to the bytes and lines of these; blank if it is no object."""
     texts, size, ends = list[bytes](), 0, 0  # pieces of a text, with the bytes and line feeds of their lines
     for piece in _whole_lines(pieces):
         for line in piece.splitlines(keepends=True):
@@ -223,6 +211,7 @@ def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterat
             texts.append(unescape((record or {}).get(name, b'""')))
             size, ends = size + len(line), ends + line.endswith(b"\n")
             is_object = texts[0][:1] == b"{"
+            # Docker cuts a text after 16 KiB: all up to one that ends with a line feed are one
             if not (is_object and may_be_cut) or texts[-1][-1:] in (b"\n", b"") or size >= RECORD_BYTES:
                 text = b"".join(texts).strip().replace(b"\n", b" ") if is_object else b""
                 yield text.ljust(size - ends) + b"\n" * ends

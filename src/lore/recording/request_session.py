@@ -39,7 +39,7 @@ from lore.recording.overrides import HINT_COMPLETE
 from lore.recording.requests import RequestRecording
 from lore.sdk.replies import READERS, items_of
 
-LOOKED_AT = 64  # segments after a divergence that are searched for a summary
+_SEARCHED = 64  # segments after a divergence that are searched for a summary
 _FAILED = 400  # the lowest HTTP status of a request that was not answered
 
 
@@ -91,6 +91,8 @@ class _SentMessage:
 
 
 class _RequestChain:
+    """The requests of a chain, each as what it changes in the session."""
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._numbers = count(1)  # in the names of items and responses
@@ -152,7 +154,7 @@ class _RequestChain:
         del before[same:]
         self._calls = {name: at for name, at in self._calls.items() if at < same}
         self._segments = segments
-        if removed_uuids and is_cut and any(map(is_summary, islice(segments.since(common), LOOKED_AT))):
+        if removed_uuids and is_cut and any(map(is_summary, islice(segments.since(common), _SEARCHED))):
             kept_uuids, self._dividers = tuple([uuid for message in before for uuid in message.uuids]) or None, 1
             uuid = f"m{next(self._numbers)}"
             yield e.CompactApplied(uuid=uuid, trigger="auto", preserved_uuids=kept_uuids, chain=self._name)

@@ -56,7 +56,6 @@ class PromptRecording(Recording):
     """Turns whose prompts are in the recording (`lore assemble --all`)."""
 
     def turns(self) -> Iterator[Turn]:
-        """Yield the turns of all chains."""
         return (read.value for read in self.reads() if isinstance(read.value, Turn))
 
 
@@ -139,16 +138,13 @@ def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
 
 
 def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
-    """Return a name that only copies of a request share; None if its response has no id or no usage.
-
-    An id alone is not enough: mocked servers give all responses one, and recorders replace ids by placeholders. So the
-    name holds the usage and a checksum of the prompt: of all but the middle of its messages, which its length covers.
-    """
+    """Return a name that only copies of a request share; None if its response has no id or no usage."""
+    # not the id alone: mocked servers give all responses one, and recorders replace ids by placeholders
     usage = exchange.usage
     if not exchange.response_id or usage is None:
         return None
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens
-    sum_of_bytes = crc32((prompt.model or "").encode())
+    sum_of_bytes = crc32((prompt.model or "").encode())  # without the middle messages: their length is in the name
     for segment in chained(
         prompt.head, islice(prompt.messages, _CHECKED), prompt.messages.since(max(0, len(prompt.messages) - _CHECKED))
     ):

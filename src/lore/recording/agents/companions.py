@@ -150,10 +150,7 @@ def _list_companions(folder: str) -> tuple[str, ...]:
 
 
 def _read_once(read: Callable[[str], T], path: str, *, is_folder: bool = False) -> T | None:
-    """Return what a function reads from a file or lists in a folder, once as long as that stays as it is.
-
-    None if it fails.
-    """
+    """Return what a function reads from a file or folder, once as long as that stays as it is; None if it fails."""
     try:
         if filesystem.is_remote(path):
             state = None if is_folder else filesystem.status(path)
@@ -188,8 +185,6 @@ def _session_named(path: str) -> str | None:
 
 
 class _FileSession(Struct, frozen=True):
-    """A session in a file."""
-
     id: str
     parent: str | None  # the session that started it
     name: str  # of the file

@@ -191,17 +191,13 @@ def logs_of_project(surroundings: Surroundings) -> list[str]:
 
 
 def _selects_project(surroundings: Surroundings) -> Callable[[AgentLog], bool]:
-    """Return a function that returns whether a log is of the current folder's project.
-
-    The project is the folder's Git repository, else the folder, each with all folders below it. The home folder and
-    those above it hold all projects, so each of them means only itself. Reads the name and the time of each log, and
-    the beginning of logs whose place does not show their project. The function raises LoreError for a log that cannot
-    be read.
-    """
+    """Return a function that returns whether a log is of the current folder's project; LoreError: it cannot be read."""
+    # the project is the folder's Git repository, else the folder, each with all folders below it
     above = [surroundings.folder, *map(str, PurePath(surroundings.folder).parents)]
     is_root = (os.path.exists(os.path.join(folder, ".git")) for folder in above)
     paths = above[: next((number for number, found in enumerate(is_root) if found), 0) + 1]
     folders = list(map(os.path.realpath, paths))
+    # the home folder and those above it hold all projects, so each of them means only itself
     home = os.path.realpath(surroundings.home or os.sep)
     root = next((folder for folder in reversed(folders) if not _is_below(home, folder)), "")
     matches = (place for folder in paths for place in places(surroundings._replace(folder=folder), project=True))
@@ -214,7 +210,7 @@ def _selects_project(surroundings: Surroundings) -> Callable[[AgentLog], bool]:
         is_readable = name not in (None, md5_name, sha256_name)  # it shows the project's path
         if is_readable and name is not None and not any(name(path).rstrip("-") in log.file.path for path in folders):
             return False
-        started = folder_of(log)
+        started = folder_of(log)  # reads the beginning of the log
         if not started or not os.path.isabs(started):  # also of another system: `C:\src` on Linux
             return False
         started = os.path.realpath(started)
