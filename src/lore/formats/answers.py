@@ -161,12 +161,12 @@ def is_stream(text: bytes) -> bool:
 def answer_of_stream(text: bytes) -> ParsedAnswer:
     """Parse a response of server-sent events; only the first and those with a searched word are cut out."""
     words = [b'"%s"' % word for word in _WHOLE]
-    lines = {_line(text, text.find(_DATA)), _line(text, text.find(b"message_start"))}
-    lines.update(_line(text, text.rfind(word)) for word in (b'"diagnostics"', *words))
+    lines = {_line_around(text, text.find(_DATA)), _line_around(text, text.find(b"message_start"))}
+    lines.update(_line_around(text, text.rfind(word)) for word in (b'"diagnostics"', *words))
     for word in _COUNTING:
         start = len(text)
         for _ in range(_LAST):
-            start, end = _line(text, text.rfind(word, 0, start))
+            start, end = _line_around(text, text.rfind(word, 0, start))
             lines.add((start, end))
     lines.discard(_NOWHERE)
     events = (text[start + len(_DATA) : end] for start, end in sorted(lines) if text.startswith(_DATA, start))
@@ -194,7 +194,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             if side.get("service_tier", b"")[:1] == b'"':
                 usage["service_tier"] = text_of(side["service_tier"])
             verdict = parse_verdict(side.get("diagnostics", b"")) or verdict
-        for counters in _counters(members, inner):
+        for counters in _counters_in(members, inner):
             later = {key: value for key, value in counters.items() if value is not None}
             if b'"message_delta"' in raw and not any(key.startswith("cache_") for key in usage):
                 # DashScope counts cached tokens only at the end; the input at the start is the whole prompt
@@ -215,7 +215,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     )  # fmt: skip
 
 
-def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+def _counters_in(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:
     """Yield the usage objects of an event, also from a choice (Moonshot), `x_groq` or a delta (Cohere)."""
     choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
     places = choice, members.get("x_groq", b""), members.get("delta", b"")
@@ -230,7 +230,7 @@ def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[di
 _NOWHERE = (0, 0)
 
 
-def _line(text: bytes, at: int) -> tuple[int, int]:
+def _line_around(text: bytes, at: int) -> tuple[int, int]:
     """Return the range of the line around a byte; an empty one if `at` is negative."""
     if at < 0:
         return _NOWHERE

@@ -175,12 +175,12 @@ def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | 
 
 def billed_from(usage: dict[str, Any]) -> Usage | None:
     """Return the usage in a decoded object; None if it holds no count."""
-    if whole := _object(usage, "inputTokens"):  # of a model of the AI SDK
+    if whole := _object_at(usage, "inputTokens"):  # of a model of the AI SDK
         details = {"cacheReadTokens": whole.get("cacheRead"), "cacheWriteTokens": whole.get("cacheWrite")}
-        output = _object(usage, "outputTokens").get("total")
+        output = _object_at(usage, "outputTokens").get("total")
         usage = {"inputTokens": whole.get("total"), "outputTokens": output, "inputTokenDetails": details}
     family = next((family for key, family in _FAMILIES.items() if key in usage), _ANTHROPIC)
-    details = _object(usage, family.details)
+    details = _object_at(usage, family.details)
     if family is _RESPONSES and not details:
         family = _ANTHROPIC
     total, read, write, output, thought = (_first_count(usage, details, names) for names in family[:5])
@@ -194,9 +194,12 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
         if (family.included or sums_whole) and rest >= 0:  # else the total excludes cached tokens after all
             uncached = rest
     output = output if thought is None else (output or 0) + thought
-    split = _object(usage, "cache_creation") if family is _ANTHROPIC else _writes(usage) if family is _BEDROCK else {}
-    minutes, hour = _split_by_lifetime(split)
-    hour = _count_at(usage, "cacheWrite1h") if family is _PI else hour
+    minutes = hour = None
+    if family is _PI:
+        hour = _count_at(usage, "cacheWrite1h")
+    elif family in (_ANTHROPIC, _BEDROCK):
+        split = _object_at(usage, "cache_creation") if family is _ANTHROPIC else _writes_by_lifetime(usage)
+        minutes, hour = _split_by_lifetime(split)
     counts = uncached, read, write, output, minutes, hour
     if all(count is None for count in counts):
         return None
@@ -283,21 +286,21 @@ def _with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
         return total_usage
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
-    passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
+    passes = [_read_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(model_pass.kind != "message" for model_pass in passes):
         total_usage = _with_passes(total_usage, passes)
-    if passes and not total_usage.contradiction and (differing := _disagreement(usage, passes)):
+    if passes and not total_usage.contradiction and (differing := _describe_disagreement(usage, passes)):
         total_usage = replace(total_usage, contradiction=differing)
-    used = _object(usage, "server_tool_use")
+    used = _object_at(usage, "server_tool_use")
     counts = ((name, _count_at(used, name)) for name in used if name.endswith(_REQUESTS))
     tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
     return replace(total_usage, server_tools=tools, **served) if tools or served else total_usage
 
 
-def _pass(entry: dict[str, Any]) -> Usage:
+def _read_pass(entry: dict[str, Any]) -> Usage:
     """Return one pass. By the API's reference missing counts are 0."""
-    minutes, hour = _split_by_lifetime(_object(entry, "cache_creation"))
+    minutes, hour = _split_by_lifetime(_object_at(entry, "cache_creation"))
     read, write = (_count_at({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
     kind, model = entry.get("type", "message"), entry.get("model")
     return Usage(
@@ -326,7 +329,7 @@ def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
     return replace(usage, iterations=tuple(others), model=model)
 
 
-def _disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
+def _describe_disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
     """Describe the first count that is neither that of an answering pass nor a sum of passes; empty without one."""
     answering = [part for part in passes if part.kind in ANSWERING]
     names = (*_ANTHROPIC.total, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
@@ -355,7 +358,7 @@ def _describe_impossible(usage: dict[str, Any]) -> str:
     return ""
 
 
-def _writes(usage: dict[str, Any]) -> dict[str, Any]:
+def _writes_by_lifetime(usage: dict[str, Any]) -> dict[str, Any]:
     """Return Bedrock's writes for each lifetime, from `cacheDetails`, by Anthropic's names."""
     details = usage.get("cacheDetails")
     writes: dict[str, Any] = {}
@@ -366,7 +369,7 @@ def _writes(usage: dict[str, Any]) -> dict[str, Any]:
     return writes
 
 
-def _object(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _object_at(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = usage.get(key)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

@@ -93,7 +93,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     if not is_call and _OTHER.search(endpoint):
         return []
     try:
-        body, members = _opened_body(http, is_call=is_call)
+        body, members = _open_body(http, is_call=is_call)
     except ContentError as error:
         exists = http.request.form not in ("elsewhere", "nothing")
         code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if exists else Code.REQUEST_NOT_KEPT
@@ -114,7 +114,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         if http.usage_label
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
-    call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
+    call = _complete_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     requested_model = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
     if answer.model and not is_same_model(answer.model, requested_model):
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
@@ -127,7 +127,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     return [exchange, *problems, failed] if failed else [exchange, *problems]
 
 
-def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
+def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
     """Return a call with the facts in its response and those recorded outside of request and response."""
     by, account, deployment, edits = answer.provider, call.account, "", None
     if not http.is_export:
@@ -223,7 +223,7 @@ def _error_in(body: bytes) -> str:
     return body[: 8 * _QUOTED].decode("utf-8", "replace")
 
 
-def _opened_body(http: Http, *, is_call: bool) -> tuple[bytes, dict[str, bytes]]:
+def _open_body(http: Http, *, is_call: bool) -> tuple[bytes, dict[str, bytes]]:
     """Return the request body of a call, and its members; raises ContentError if it is not one that can be judged."""
     body = open_content(http.request, http.headers.get("content-encoding", ""))
     if is_crowded(body):

@@ -82,7 +82,7 @@ def event_of(data: bytes) -> e.Event | None:
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
         event = _decode_leniently(data)
-    return event if event is not None and _well_formed(event) else None
+    return event if event is not None and _is_well_formed(event) else None
 
 
 def kind_of(line: bytes) -> str:
@@ -105,13 +105,13 @@ def _is_string(raw: Raw) -> bool:
     return bytes(raw)[:1] == b'"' or items.is_absent(raw)
 
 
-def _well_formed(event: e.Event) -> bool:
+def _is_well_formed(event: e.Event) -> bool:
     """Return whether the content that the decoder left raw has the right types."""
     match event.item if isinstance(event, e.Append) else event:
         case items.UserMessage(text=text, blocks=blocks) | items.AssistantMessage(text=text, blocks=blocks):
-            return _is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
+            return _is_string(text) and (blocks is None or all(_is_good_block(block) for block in blocks))
         case items.ToolCall(output=output, error=error) | e.PatchToolCall(output=output, error=error):
-            return _good_output(output) and _is_string(error)
+            return _is_good_output(output) and _is_string(error)
         case items.CompactDivider(summary=summary):
             return _is_string(summary)
         case e.PatchText(delta_text=text):
@@ -126,7 +126,7 @@ def _well_formed(event: e.Event) -> bool:
             return True
 
 
-def _good_block(block: object) -> bool:
+def _is_good_block(block: object) -> bool:
     match block:
         case items.TextBlock(text=text) | items.ThinkingBlock(text=text) | items.ImageBlock(data=text):
             return bytes(text)[:1] == b'"'
@@ -134,11 +134,11 @@ def _good_block(block: object) -> bool:
             return True
 
 
-def _good_output(output: Raw) -> bool:
+def _is_good_output(output: Raw) -> bool:
     if _is_string(output):
         return True
     try:
-        return all(_good_block(block) for block in items.blocks_of(bytes(output)))
+        return all(_is_good_block(block) for block in items.blocks_of(bytes(output)))
     except (ValueError, RecursionError):
         return False
 

@@ -186,7 +186,7 @@ def _join_anthropic(events: Iterable[dict[str, bytes]]) -> bytes:
     """Return the first message in events of Anthropic's Messages."""
     blocks = _Blocks()
     for event in events:
-        kind, place = event.get("type"), _place(event.get("index", b""))
+        kind, place = event.get("type"), _index_of(event.get("index", b""))
         if kind == b'"message_start"' and blocks.every:
             break  # another message
         if kind == b'"content_block_start"' and (members := raw_members(event.get("content_block", b""))):
@@ -208,14 +208,14 @@ def _join_chat(events: Iterable[dict[str, bytes]]) -> bytes:
     message, calls = _Growing({}), defaultdict[int, _Growing](lambda: _Growing({}))
     following, is_empty = 0, True  # index of a call without one: some gateways send whole calls
     for event in events:
-        delta = raw_members(_first(event.get("choices", b"")).get("delta", b"")) or {}
+        delta = raw_members(_first_choice(event.get("choices", b"")).get("delta", b"")) or {}
         is_empty = is_empty and not delta
         message.once({"role": delta.get("role", b"")})
         for key in _CHAT_TEXTS:
             message.text(key, delta.get(key, b""))
         for piece in filter(None, map(raw_members, array(delta.get("tool_calls", b"")))):
             number, function = piece.pop("index", b""), raw_members(piece.pop("function", b"")) or {}
-            place = following if number in (b"", b"null") else _place(number)
+            place = following if number in (b"", b"null") else _index_of(number)
             if place is not None:
                 following = max(following, place + 1)
                 text = function.pop("arguments", b"")
@@ -237,7 +237,7 @@ def _join_gemini(events: Iterable[dict[str, bytes]]) -> bytes:
     for event in events:
         # a client's gateway wraps it
         answer = event if "candidates" in event else raw_members(event.get("response", b"")) or {}
-        content = raw_members(_first(answer.get("candidates", b"")).get("content", b"")) or {}
+        content = raw_members(_first_choice(answer.get("candidates", b"")).get("content", b"")) or {}
         for part in filter(None, map(raw_members, array(content.get("parts", b"")))):
             flag = part.get("thought", b"false") if part.get("text", b"")[:1] == b'"' else None
             if flag is not None and flag == last_flag:
@@ -255,7 +255,7 @@ def _join_converse(events: Iterable[dict[str, bytes]]) -> bytes:
     blocks = _Blocks()
     for named in events:
         event = next((raw_members(named[name]) or {} for name in _CONVERSE if name in named), named)
-        place, start = _place(event.get("contentBlockIndex", b"")), raw_members(event.get("start", b"")) or {}
+        place, start = _index_of(event.get("contentBlockIndex", b"")), raw_members(event.get("start", b"")) or {}
         for kind in ("toolUse", "toolResult"):
             if kind in start and (members := raw_members(start[kind])) is not None:
                 blocks.begin(place, {})
@@ -312,7 +312,7 @@ def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
     return block | {"input": text if text[:1] == b"{" and is_json(text) else raw}
 
 
-def _first(raw: bytes) -> dict[str, bytes]:
+def _first_choice(raw: bytes) -> dict[str, bytes]:
     """Return the first of several answers: the one with index 0 or without an index."""
     for answer in array(raw):
         members = raw_members(answer) or {}
@@ -321,6 +321,6 @@ def _first(raw: bytes) -> dict[str, bytes]:
     return {}
 
 
-def _place(raw: bytes) -> int | None:
+def _index_of(raw: bytes) -> int | None:
     """Return a block's index; None if it is not a number."""
     return int(raw) if raw.isdigit() and len(raw) < _DIGITS else None

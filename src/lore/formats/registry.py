@@ -324,10 +324,7 @@ def formats() -> list[FormatResult]:
 
 
 def lacks_of(name: str, basis: PromptBasis | None = None) -> str:
-    """Return which parts of prompts the logs of a format lack; empty if they hold all, or if that is not known.
-
-    `basis` is a prompt of the log: a system prompt and tools that it records are not missing.
-    """
+    """Return what a format's logs lack of prompts, or its log with the prompt `basis`; empty: nothing, or unknown."""
     row = FORMATS.get(name)
     neither = row is not None and row.system_prompt == row.tools == "no"
     what = getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")

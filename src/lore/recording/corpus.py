@@ -375,10 +375,7 @@ def open_head(path: str) -> Opened:
 
 
 def common_length(first: str, second: str) -> tuple[int, int, int]:
-    """Return the sizes of two inputs and the length of their common prefix, in bytes.
-
-    Raises LoreError for what cannot be read.
-    """
+    """Return the bytes of two inputs and of their common prefix; raises LoreError for what cannot be read."""
     sides, buffers = [pieces(first, _BLOCK), pieces(second, _BLOCK)], [b"", b""]
     common = 0
     while True:
@@ -411,10 +408,7 @@ def unreadable(path: str, error: OSError) -> LoreError:
 
 
 def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
-    """Return the entries of a folder, in any order; none if it is missing or no folder.
-
-    Another error is passed to `failed_on`; the entries before it are returned.
-    """
+    """Return the entries of a folder in any order, none if it is missing; `failed_on` receives any other error."""
     entries: list[filesystem.FolderEntry | os.DirEntry[str]] = []
     try:
         entries.extend(filesystem.entries(folder))

@@ -132,7 +132,7 @@ class EventRecording(Recording):
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             if type(event) is e.TurnStarted:
                 if successive and not self.watchful and event.chain not in self._assemblers:
-                    yield from map(self._complete, waiting.values())
+                    yield from map(self._complete_turn, waiting.values())
                     waiting.clear()
                     self._forgotten += self._assemblers  # a file may hold any number of conversations
                     for name in self._assemblers:
@@ -142,7 +142,7 @@ class EventRecording(Recording):
                 # the end of a recorded request follows directly after its start
                 for name in list(waiting) if self._origin.yields == "exchanges" else [event.chain]:
                     if (turn := waiting.pop(name, None)) is not None:
-                        yield self._complete(turn)
+                        yield self._complete_turn(turn)
                 self.apply(read, event)
                 waiting[event.chain] = self._start_turn(event.chain, read)
             elif type(read.value) is Problem:
@@ -151,7 +151,7 @@ class EventRecording(Recording):
             else:
                 self.apply(read, event)
         for turn in waiting.values():
-            yield self._complete(turn)
+            yield self._complete_turn(turn)
 
     @property
     def _origin(self) -> type[Reader]:
@@ -182,7 +182,7 @@ class EventRecording(Recording):
         problems = [problem for derived in planned for problem in self._folding.derive(derived)]
         return (*problems, *self._folding.apply(event))
 
-    def _complete(self, turn: Turn) -> Turn:
+    def _complete_turn(self, turn: Turn) -> Turn:
         """Return a turn after setting what the end of its request says."""
         last = self._folding.peek(turn.chain).last
         if last is not None and last.turn == turn.number:
@@ -237,10 +237,10 @@ class EventRecording(Recording):
             fidelity: Fidelity = "structural" if whole else "reconstructed"
             turn.basis = PromptBasis(chain.entries, dialect.name, chain.model, (chain.system, chain.tools), fidelity)
         else:
-            self._make(turn, assembler, chain, read)
+            self._assemble_now(turn, assembler, chain, read)
         return turn
 
-    def _make(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
+    def _assemble_now(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
         """Assemble a turn's prompt now, so that its problems are reported in order; templates render on demand."""
         prompt, problems, omitted = assembler.assemble(self._folding.session, chain, finished=False)
         turn.omitted = omitted

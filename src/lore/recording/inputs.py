@@ -57,7 +57,7 @@ def inputs(paths: list[str], is_wanted: Callable[[Input], bool] | None = None) -
     files: dict[object, Input] = {}
     for path in paths:
         for file in _inputs_of(path):
-            key, file = _identified(file)
+            key, file = _identify(file)
             if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                 continue
             before = files.setdefault(key, file)
@@ -91,7 +91,7 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
 
 def _inputs_of(path: str) -> Iterator[Input]:
     if not is_pattern(path):
-        yield from _below(path, is_named=True)
+        yield from _inputs_at(path, is_named=True)
         return
     failed: list[Input] = []
     separated = path.replace(os.altsep or os.sep, os.sep)
@@ -99,8 +99,9 @@ def _inputs_of(path: str) -> Iterator[Input]:
     base = path[: separated.rfind(os.sep, 0, start.start() if start else None) + 1]  # the folder where it begins
     parts = separated[len(base) :].split(os.sep)
     with filesystem.list_once(base) if "**" in path else nullcontext():
-        matches = _matches(base, parts, lambda place, error: failed.append(Input(place, is_named=False, error=error)))
-        matched = sorted(set(matches))
+        matched = sorted(set(_match_parts(
+            base, parts, lambda place, error: failed.append(Input(place, is_named=False, error=error))
+        )))  # fmt: skip
         if base and not filesystem.is_folder(base):
             hint = f"there is no folder {corpus.show(base)}"
             raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
@@ -109,10 +110,10 @@ def _inputs_of(path: str) -> Iterator[Input]:
             raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
         yield from failed
         for name in matched:
-            yield from _below(name, is_named=False)
+            yield from _inputs_at(name, is_named=False)
 
 
-def _stored(url: str) -> Iterator[Input]:
+def _sessions_of_store(url: str) -> Iterator[Input]:
     """Yield the sessions of a store, after the reason why some of them cannot be listed."""
     from lore.store.reserved import drop_reserved  # noqa: PLC0415 - few runs name a store
 
@@ -126,16 +127,16 @@ def _stored(url: str) -> Iterator[Input]:
     yield from (Input(f"{url}#{session.session_id}", is_named=False, size=session.size) for session in sessions)
 
 
-def _below(path: str, *, is_named: bool) -> Iterator[Input]:
+def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
     """Yield a file with its companions, or the files of a folder, or the sessions of a store or database."""
     path = packed.task_of(path)
     match source := corpus.resolve(path):
         case corpus.Stdin():
             yield Input(path, is_named)
         case corpus.StoreSource(address=None):
-            yield from _stored(path)
+            yield from _sessions_of_store(path)
         case corpus.Folder() | corpus.Remote() if filesystem.is_folder(path):
-            yield from _in_folder(path)
+            yield from _files_in_folder(path)
         case _ if sessions := _sessions_in(path):
             yield from sessions
         case _:
@@ -145,7 +146,7 @@ def _below(path: str, *, is_named: bool) -> Iterator[Input]:
                 yield from (Input(companion, is_named=False) for companion in companions(path))
 
 
-def _in_folder(path: str) -> Iterator[Input]:
+def _files_in_folder(path: str) -> Iterator[Input]:
     failed: list[Input] = []
     folder, together = "", frozenset[str]()
     for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, is_named=False, error=error))):
@@ -166,7 +167,7 @@ def _sessions_in(path: str) -> list[Input]:
     return [Input(row.name, is_named=False, size=row.size, written=row.written) for row in sessions.values()]
 
 
-def _identified(file: Input) -> tuple[object, Input]:
+def _identify(file: Input) -> tuple[object, Input]:
     """Return a key that all names of a file share, and the input with its size."""
     path = file.path
     if file.error is not None:
@@ -218,10 +219,7 @@ def _is_body(path: str, format: str | None) -> bool:
 
 
 def open_input(file: Input, options: Options, problems: Problems, opened: corpus.Opened | None = None) -> Recording:
-    """Open an input, of several files if they are joined; raises LoreError as `Options.open` does.
-
-    `opened` is one file that the caller has opened.
-    """
+    """Open an input, joined files as one, or `opened` instead; raises LoreError as `Options.open` does."""
     if not file.together:
         return options.open(file.path, problems, opened=opened, growing=False)
     headers = [PackHeader(packed.PAIRS, path, place=True) for path in file.together]
@@ -241,7 +239,7 @@ def is_pattern(path: str) -> bool:
     return not os.path.lexists(path) and scheme_of(path) is None
 
 
-def _matches(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterator[str]:
+def _match_parts(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterator[str]:
     """Yield what the parts of a pattern match in a folder (a path that ends in a separator, or is empty).
 
     `*`, `?` and `[…]` match within one name, `**` any number of folders, without links to folders. A hidden name is
@@ -249,18 +247,18 @@ def _matches(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterat
     """
     part, *tail = parts
     if part == "**":
-        yield from _matches(base, tail, failed_on) if tail else [base]
+        yield from _match_parts(base, tail, failed_on) if tail else [base]
     elif _MAGIC.search(part) is None:
         if filesystem.exists(base + part) if part else filesystem.is_folder(base):  # no part: a separator at the end
-            yield from _matches(base + part + os.sep, tail, failed_on) if tail else [base + part]
+            yield from _match_parts(base + part + os.sep, tail, failed_on) if tail else [base + part]
         return
     for entry in corpus.list_folder(base or ".", failed_on):
         is_hidden = entry.name.startswith(".")
         if part == "**":
             if not is_hidden and entry.is_dir(follow_symlinks=False):
-                yield from _matches(base + entry.name + os.sep, parts, failed_on)
+                yield from _match_parts(base + entry.name + os.sep, parts, failed_on)
         elif (not is_hidden or part.startswith(".")) and fnmatch.fnmatch(entry.name, part):
-            yield from _matches(base + entry.name + os.sep, tail, failed_on) if tail else [base + entry.name]
+            yield from _match_parts(base + entry.name + os.sep, tail, failed_on) if tail else [base + entry.name]
 
 
 def written_at(file: Input) -> float | None:

@@ -63,10 +63,7 @@ _CACHE_CONTROL = pattern(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_co
 
 
 def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
-    """Return the kind of the pack that a folder's files make together, and their names; no names without a pack.
-
-    Files of a session come in the order of reading.
-    """
+    """Return the kind of the pack that a folder's files make, and their names in order; no names without a pack."""
     is_remote = filesystem.is_remote(folder)  # looking at each file would be a request
     names = [
         name for name in filter(_MEMBER.search, filesystem.names(folder))
@@ -84,7 +81,7 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
     if len(documents) > 1:
         from lore.formats.captures.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
 
-        if is_completion(_table(os.path.join(folder, documents[0]))):
+        if is_completion(_read_object(os.path.join(folder, documents[0]))):
             return COMPLETIONS, documents
     return "", ()
 
@@ -145,21 +142,21 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
         member = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with filesystem.open_file(os.path.join(folder, header.name)) as file:
-                data = _read(file.read, limit)
+                data = _read_bounded(file.read, limit)
             fault = "" if data is not None else f"longer than {limit >> 20} MiB"
         except OSError as error:
             data, fault = None, reason_of(error)
-        yield from _member(member, data or b"", fault=fault)
+        yield from _member_bytes(member, data or b"", fault=fault)
 
 
-def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
+def _member_bytes(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
     yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
     if data:
         yield data
     yield b"\n"
 
 
-def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
+def _read_bounded(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     """Read to the end without holding the bytes twice; None if there are more than `limit`."""
     buffer = io.BytesIO()
     while data := read(PIECE):
@@ -170,23 +167,19 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
 
 
 def order_members(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
-    """Return the headers of a folder's members in their order.
-
-    Completions are ordered by the time in each, then by name. Each request is followed by its response; responses
-    without a request come last.
-    """
+    """Return the headers of a folder's members in their order; responses without a request come last."""
     if kind != PAIRS:
-        tables = {name: _table(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
+        tables = {name: _read_object(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
         times = {name: decode_time(table.get("timestamp", b"null")) or 0.0 for name, table in tables.items()}
         return [PackHeader(kind, name, place=True) for name in sorted(names, key=lambda name: times.get(name, 0.0))]
     times = dict.fromkeys(names, 0.0)  # of a file that is gone, which reading it reports
     for name in names:
         with suppress(OSError):
             times[name] = filesystem.status(os.path.join(folder, name)).written or 0.0
-    requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
+    requests = [_read_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
-    _answer(requests, responses, times)
+    _match_responses(requests, responses, times)
     # copies are made faster than requests are sent
     were_sent_then = len(requests) > 1 and requests[-1].at - requests[0].at >= SHORTEST * len(requests)
     headers: list[PackHeader] = []
@@ -214,7 +207,7 @@ class PairedRequest(Struct):
     response: str = ""  # the file that answers it
 
 
-def _table(path: str) -> dict[str, bytes]:
+def _read_object(path: str) -> dict[str, bytes]:
     """Return the members of a file's JSON object; none if it cannot be read, which reading it reports."""
     try:
         if (filesystem.status(path).size or 0) > RECORD_BYTES:
@@ -225,14 +218,14 @@ def _table(path: str) -> dict[str, bytes]:
         return {}
 
 
-def _request(folder: str, name: str, at: float) -> PairedRequest:
-    body = _table(os.path.join(folder, name))
+def _read_request(folder: str, name: str, at: float) -> PairedRequest:
+    body = _read_object(os.path.join(folder, name))
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
     first = hash(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"")
     return PairedRequest(name, at, prompt_links(body).get("cc_prev_req", ""), (session_in(body), first), len(messages))
 
 
-def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
+def _match_responses(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
     """Set the response of each request: by name, by a link, or by time."""
     free = dict(responses)
     conversations: dict[tuple[str, int], list[PairedRequest]] = defaultdict(list)
@@ -285,20 +278,21 @@ def archive_stream(path: str) -> Iterator[bytes]:
 
     kind = INSPECT
     total = filesystem.status(path).size or 0
-    if (size := _directory(path, total)) > DIRECTORY_BYTES:
-        yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
+    if (size := _directory_size(path, total)) > DIRECTORY_BYTES:
+        yield from _member_bytes(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:
         with filesystem.open_file(path) as file, ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
             if not infos or not any(info.filename in _LOG for info in archive.infolist()):
                 kind = "archive"
-                yield from _member(PackHeader(kind, ""))
+                yield from _member_bytes(PackHeader(kind, ""))
                 return
             yield from _samples(archive, infos, INFLATION * total + PIECE)
     except _damage_errors() as error:
         kind = kind if path.endswith(".eval") else "archive"
-        yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
+        fault = f"no whole archive: {_describe_error(error)}"
+        yield from _member_bytes(PackHeader(kind, os.path.basename(path)), fault=fault)
 
 
 def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[bytes]:
@@ -313,12 +307,12 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
         else:
             try:  # NotImplementedError: an unknown compression; RuntimeError: encrypted
                 with archive.open(info) as file:
-                    data = _read(file.read, limit)
+                    data = _read_bounded(file.read, limit)
                 fault = "longer than the archive says" if data is None else ""
             except (*_damage_errors(), NotImplementedError, RuntimeError) as error:
-                fault = f"cannot be unpacked: {_why(error)}"
+                fault = f"cannot be unpacked: {_describe_error(error)}"
         room -= len(data or b"")
-        yield from _member(header, data or b"", fault=fault)
+        yield from _member_bytes(header, data or b"", fault=fault)
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
@@ -330,12 +324,12 @@ def _damage_errors() -> tuple[type[Exception], ...]:
     return BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return printable(text).partition("\n")[0].rstrip(".").lower() or type(error).__name__
 
 
-def _directory(path: str, size: int) -> int:
+def _directory_size(path: str, size: int) -> int:
     """Return the stated size of an archive's directory, before it is read; 0 if it has none."""
     with filesystem.open_file(path) as file:
         file.seek(max(0, size - _TAIL))

@@ -102,10 +102,7 @@ class RequestRecording(Recording):
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
-        """Return the next request as a turn, in the dialect that the user named, else its own.
-
-        None, with a problem, if it has no known dialect.
-        """
+        """Return the next request as a turn; None, with a problem, if no dialect was named and its own is unknown."""
         dialect = self.dialect or dialect_of(exchange.body)
         if dialect is None:
             problem = Problem(Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
@@ -126,11 +123,11 @@ class RequestRecording(Recording):
             usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
             given_up=self._chains.given_up, response_id=_copy_name(prompt, exchange), ended=exchange.ended,
-            generated=partial(_generated, prompt, exchange.output) if exchange.output else None,
+            generated=partial(_read_answer, prompt, exchange.output) if exchange.output else None,
         )  # fmt: skip
 
 
-def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
+def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
     dialect, items = DIALECTS.get(prompt.dialect), output_items(output)
     if not isinstance(dialect, Body) or not items:
         return ()
@@ -214,7 +211,7 @@ class Continuations:
             whole, items = _join_prompts(before, prompt, dialect)
             missing = previous or conversation if whole.partial and not before.partial else ""
         else:
-            items = _items(prompt)
+            items = _count_items(prompt)
             if previous:
                 whole, missing = msgspec.structs.replace(prompt, partial=True), previous
         for name in (exchange.response_id, conversation):
@@ -242,7 +239,7 @@ def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[
     """Return a prompt with the one that it continues before it, and the number of items of both."""
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     answered = _renumber(answer.messages, before.items)
-    items = before.items + _items(answer)
+    items = before.items + _count_items(answer)
     own_head = [segment for segment in prompt.head if not _ITEM.match(segment.path)]
     lead = list(_renumber((segment for segment in prompt.head if _ITEM.match(segment.path)), items))
     system = before.system
@@ -253,19 +250,19 @@ def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[
     new = [*answered, *lead, *_renumber(prompt.messages, items)]
     head = (*own_head, *system)
     breakpoints = [
-        *_breakpoints(head, 0),
+        *_breakpoints_of(head, 0),
         *((len(head) + place, mark) for place, mark in before.breakpoints),
-        *_breakpoints(new, len(head) + len(before.messages)),
+        *_breakpoints_of(new, len(head) + len(before.messages)),
     ]
     whole = msgspec.structs.replace(
         prompt, head=head, messages=before.messages.extend(new), partial=before.partial or not before.output,
         breakpoints=tuple(place for place, _ in breakpoints),
         breakpoint_values=tuple(mark for _, mark in breakpoints),
     )  # fmt: skip
-    return whole, items + _items(prompt)
+    return whole, items + _count_items(prompt)
 
 
-def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
+def _breakpoints_of(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
     return (
         (place, segment.breakpoint) for place, segment in enumerate(segments, start) if segment.breakpoint is not None
     )
@@ -281,7 +278,7 @@ def _renumber(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
         yield Segment(segment.section, path, segment.data, segment.kind, segment.breakpoint, segment.origin)
 
 
-def _items(prompt: Prompt) -> int:
+def _count_items(prompt: Prompt) -> int:
     """Return the number of items of a parsed prompt, from its last path."""
     ends = (prompt.messages.last(), *reversed(prompt.head))
     last = next((segment for segment in ends if segment is not None and "input" in segment.path), None)

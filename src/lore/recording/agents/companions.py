@@ -47,10 +47,7 @@ T = TypeVar("T")
 
 
 def companions(path: str) -> list[str]:
-    """Return the files of a session's subagents, in a fixed order.
-
-    A subagent's own file has none, except OpenCode's, which may have subagents themselves.
-    """
+    """Return the files of a session's subagents, in a fixed order; of a subagent only OpenCode's have any."""
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     is_log = ending == ".jsonl" and filesystem.is_file(path)

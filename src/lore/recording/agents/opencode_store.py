@@ -144,10 +144,7 @@ def _seconds(at: object) -> float | None:
 
 
 def only_session(path: str, sessions: Mapping[str, DatabaseSession]) -> str:
-    """Return the session of a database that has one; raises LoreError for several, with the newest as choices.
-
-    Subagents' sessions are not among the choices unless there are no others.
-    """
+    """Return the session of a database that has one; raises LoreError for several, with the newest as choices."""
     if len(sessions) == 1:
         return next(iter(sessions))
     roots = [session for session in sessions.values() if session.parent is None] or [*sessions.values()]

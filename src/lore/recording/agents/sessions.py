@@ -69,10 +69,8 @@ def agent_logs(surroundings: Surroundings, agent: Agent | None = None) -> AgentL
 def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
     """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
     try:
-        if place.logs.deep:
-            files = inputs([place.path])
-        else:
-            files = inputs(list(files_of(place, lambda _, error: failed.append(error.message))))
+        names = files_of(place, lambda _, error: failed.append(error.message))
+        files = inputs([place.path] if place.logs.deep else list(names))
     except LoreError as error:
         failed.append(error.message)
         return
