@@ -190,7 +190,7 @@ def test_growing_files_are_compared_to_opening_size(desk, monkeypatch):
 
 def test_growing_member_of_a_folder_ends(desk):
     (desk / "data").write_bytes(b"0123456789")
-    with filesystem.opened("data") as file:
+    with filesystem.open_file("data") as file:
         begun = file.read(4)
         with open("data", "ab") as more:
             more.write(b"more")

@@ -4,7 +4,7 @@ import json
 import os
 
 from formats.captures import CAPTURES
-from lore.recording.packed import PAIRS, files_together, ordered
+from lore.recording.packed import PAIRS, files_together, order_members
 
 SESSION = json.dumps({"session_id": "s"})
 
@@ -32,7 +32,7 @@ def reply(folder, name, at):
 
 
 def order(folder):
-    return [file.name.partition(".")[0] + "+" * file.orphan for file in ordered(str(folder), *pairs(folder))]
+    return [file.name.partition(".")[0] + "+" * file.orphan for file in order_members(str(folder), *pairs(folder))]
 
 
 def pairs(folder):
@@ -96,15 +96,15 @@ def test_links_in_a_ring_end(tmp_path):
 def test_file_times_count_unless_files_were_copied(tmp_path):
     for n in range(3):
         ask(tmp_path, f"a{n}", 100 + n * 0.01, messages=n + 1)
-    assert {file.at for file in ordered(str(tmp_path), *pairs(tmp_path))} == {None}
+    assert {file.at for file in order_members(str(tmp_path), *pairs(tmp_path))} == {None}
     for n in range(3):
         ask(tmp_path, f"a{n}", 100 + n * 9, messages=n + 1)
-    assert [file.at for file in ordered(str(tmp_path), *pairs(tmp_path))] == [100, 109, 118]
+    assert [file.at for file in order_members(str(tmp_path), *pairs(tmp_path))] == [100, 109, 118]
 
 
 def test_completions_are_ordered_by_the_time_inside():
     folder = CAPTURES / "completions" / "stable"
-    files = ordered(str(folder), *files_together(str(folder)))
+    files = order_members(str(folder), *files_together(str(folder)))
     assert [file.name[-6] for file in files] == ["c", "a", "b"]
 
 

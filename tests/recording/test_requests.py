@@ -10,7 +10,7 @@ from lore.model.codes import Problem
 from lore.model.turn import Exchange
 from lore.recording import requests
 from lore.recording.opening import Options
-from lore.recording.requests import in_time
+from lore.recording.requests import sort_by_time
 
 
 def reads(*times):
@@ -29,17 +29,17 @@ def places(turns):
     ((5.0, None, 1.0, None), [3, 4, 1, 2]),
 ])  # fmt: skip
 def test_exchanges_are_sorted_by_time(times, order):
-    assert places(in_time(reads(*times))) == order
+    assert places(sort_by_time(reads(*times))) == order
 
 
 def test_problem_is_not_sorted_with_requests():
     odd = Read(Problem("LORE201", "x"), 9, 0)
-    assert places(in_time([*reads(2.0), odd, *reads(1.0)])) == [9, 1, 1]
+    assert places(sort_by_time([*reads(2.0), odd, *reads(1.0)])) == [9, 1, 1]
 
 
 def test_no_more_is_held_back_than_fits(monkeypatch):
     monkeypatch.setattr(requests, "HELD_REQUESTS", 2)
-    assert places(in_time(reads(9.0, 8.0, 1.0, 2.0))) == [3, 4, 2, 1]
+    assert places(sort_by_time(reads(9.0, 8.0, 1.0, 2.0))) == [3, 4, 2, 1]
 
 
 def test_export_in_reverse_order_is_one_conversation(tmp_path):

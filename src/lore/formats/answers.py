@@ -6,15 +6,15 @@ of text: a few searches over the bytes find the others, and only those are decod
 stream when it is needed; `bills.py` reads usage.
 
 llama.cpp's server counts in `timings`: `prompt_n` tokens were computed, `cache_n` read from its slot. Before September
-2025 `cache_n` was missing. Its own `/completion` counts the whole prompt in `tokens_evaluated`; `tokens_cached` there
-includes generated tokens, and is used only if no other count is recorded and it is plausible.
-Sources: the providers' API references; llama.cpp's server (pull request 15827 of 2025-09-06 adds `cache_n`).
+2025 `cache_n` was missing.
+Sources: the providers' API references; llama.cpp's server (pull request 15827 of 2025-09-06 adds `cache_n`); answers of
+llama-server, vLLM 0.8 to 0.26 and SGLang 0.4 to 0.5 in public repositories.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from msgspec import Struct
@@ -22,14 +22,14 @@ from msgspec.structs import replace
 
 from lore.formats.bills import billed_from, billed_of
 from lore.formats.values import count_in, text_in
-from lore.model.canonical import decode, encode, text_of
+from lore.model.canonical import decode, text_of
 from lore.model.deferred import pattern
 from lore.model.events import ContextEdit, Usage, Verdict
 from lore.model.jsonslice import array, first_element, raw_members, sliced_members
 from lore.model.mask import cut_masked
-from lore.model.providers import ENGINES, GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
+from lore.model.providers import LLAMA_CPP
 from lore.model.times import decode_time
-from lore.model.turn import Call, Output, StreamedOutput, parse_verdict
+from lore.model.turn import Output, StreamedOutput, parse_verdict
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
@@ -56,36 +56,14 @@ def answer_of(raw: bytes) -> ParsedAnswer:
     if raw[:1] == b"[":
         chunks = array(raw)
         last = sliced_members(chunks[-1]) if chunks else {}
-        return replace(answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
-    return answer_in(sliced_members(raw)) if raw else NOTHING
-
-
-def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str]) -> Call:
-    """Return a call with the provider that answered and the edits of the prompt, both from its response.
-
-    If the gateway names no provider, the ids of the response and of its calls show it: each provider's begin
-    differently.
-    """
-    by = answer.provider or headers.get("x-litellm-model-api-base", "")
-    is_gateway = provider_of(call.endpoint, None, "") in GATEWAYS
-    if by in ENGINES and not is_gateway:
-        by = ""  # a provider with many machines, whatever engine they run
-    if not by and is_gateway:
-        raw = answer.output if isinstance(answer.output, bytes) else answer.output.raw
-        call_id = _CALL_ID.search(raw) if b"toolu" in raw else None
-        by = provider_by_id(answer.response_id) or ("" if call_id is None else provider_by_id(call_id[1].decode()))
-    deployment = headers.get("x-litellm-model-id", "")
-    if not by and not deployment and answer.edits is None:
-        return call
-    by, deployment = cut_masked(by, LONGEST_NAME), cut_masked(deployment, LONGEST_NAME)
-    return replace(call, answered_by=by, deployment=deployment, edits=answer.edits)
+        return replace(_answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
+    return _answer_in(sliced_members(raw)) if raw else NOTHING
 
 
 LONGEST_NAME = 200  # characters of a name
-_CALL_ID = pattern(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
 
 
-def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
+def _edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
     """Return what the provider removed or summarised, from `context_management`; None if it is not recorded."""
     applied = (raw_members(raw) or {}).get("applied_edits", b"") if b"applied_edits" in raw else b""
     if applied[:1] != b"[":
@@ -99,54 +77,41 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
     return tuple(edits)
 
 
-def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
-    """Parse a response from its members."""
+def _answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
-    timed = timed_usage(members, usage)
+    timed = _timed_usage(members, usage)
     created = decode_time(members.get("created_at", members.get("created", b"null")))
     verdict = parse_verdict(members.get("diagnostics", b"null"))
     bill = billed_from(timed) if timed else billed_of(usage, members.get("service_tier", b""))
     by = text_in(members.get("provider", b"")) or _engine_of(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
-        bill, id_in(members), verdict, output_in(members), created, by,
-        edits_in(members.get("context_management", b"")), _model_at(members),
+        bill, _id_in(members), verdict, output_in(members), created, by,
+        _edits_in(members.get("context_management", b"")), _model_in(members),
     )  # fmt: skip
 
 
-def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]:
-    """Return a usage completed by the timings of llama.cpp's server; empty if it has none, or the usage is complete.
-
-    Names are those of the Chat Completions API, whose `prompt_tokens` counts the whole prompt.
-    """
-    if "timings" not in members and "tokens_evaluated" not in members:
-        return {}
+def _timed_usage(members: dict[str, bytes], usage: bytes) -> dict[str, Any]:
+    """Return a usage completed by the timings of llama.cpp's server; empty if it has none, or the usage is complete."""
     timings = {key: count_in(raw) for key, raw in (raw_members(members.get("timings", b"")) or {}).items()}
-    recorded_counts = _decode_usage(usage)
-    if recorded_counts and ("prompt_tokens" not in recorded_counts or recorded_counts.get("prompt_tokens_details")):
+    recorded = _decode_usage(usage) if timings else {}
+    if not timings or (recorded and ("prompt_tokens" not in recorded or recorded.get("prompt_tokens_details"))):
         return {}
-    total = count_in(members.get("tokens_evaluated", encode(recorded_counts.get("prompt_tokens"))))
-    cached, computed = timings.get("cache_n"), timings.get("prompt_n")
-    if cached is None and computed is not None and total is not None and computed <= total:
+    total, cached, computed = recorded.get("prompt_tokens"), timings.get("cache_n"), timings.get("prompt_n")
+    if cached is None and computed is not None and type(total) is int and computed <= total:
         cached = total - computed
-    if cached is None and computed is None and total is not None:
-        slot_tokens = count_in(members.get("tokens_cached", b""))
-        cached = slot_tokens if slot_tokens is not None and slot_tokens <= total else None
     if cached is None:
         return {}
-    total = cached + computed if computed is not None else total
+    total = total if computed is None else cached + computed  # as the Chat Completions API counts it
     counts = {"prompt_tokens": total, "cached_tokens": cached, "completion_tokens": timings.get("predicted_n")}
-    return {**recorded_counts, **{key: count for key, count in counts.items() if count is not None}}
+    return {**recorded, **{key: count for key, count in counts.items() if count is not None}}
 
 
-def _model_at(members: dict[str, bytes]) -> str:
+def _model_in(members: dict[str, bytes]) -> str:
     return text_in(members.get("modelVersion", members.get("model", b"")))
 
 
 def _engine_of(members: dict[str, bytes]) -> str:
-    """Return the engine whose own members an answer has; empty for other servers.
-
-    Sources: answers of llama-server, vLLM 0.8 to 0.26 and SGLang 0.4 to 0.5 in public repositories.
-    """
+    """Return the engine whose own members an answer has; empty for other servers."""
     if b'"cache_n"' in members.get("timings", b""):
         return LLAMA_CPP
     is_vllm = "kv_transfer_params" in members or members.get("system_fingerprint", b"").startswith(b'"vllm-')
@@ -161,8 +126,7 @@ def _decode_usage(usage: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def id_in(members: dict[str, bytes]) -> str:
-    """Return the id of a response."""
+def _id_in(members: dict[str, bytes]) -> str:
     return next((text_of(members[key]) for key in _IDS if members.get(key, b"")[:1] == b'"'), "")
 
 
@@ -171,15 +135,13 @@ def output_in(members: dict[str, bytes]) -> bytes:
     output = members.get("output", b"")
     if output[:1] == b"[":
         return output
-    if output[:1] == b"{":  # Converse
-        return _as_array((raw_members(output) or {}).get("message", b""))
     if members.get("content", b"")[:1] == b"[" and members.get("role") == b'"assistant"':
         return b'[{"role":"assistant","content":' + members["content"] + b"}]"
-    first = raw_members(next(iter(array(members.get("choices", members.get("candidates", b"")))), b"")) or {}
-    return _as_array(first.get("message", first.get("content", b"")))
-
-
-def _as_array(message: bytes) -> bytes:
+    if output[:1] == b"{":  # Converse
+        message = (raw_members(output) or {}).get("message", b"")
+    else:
+        first = raw_members(next(iter(array(members.get("choices", members.get("candidates", b"")))), b"")) or {}
+        message = first.get("message", first.get("content", b""))
     return b"[" + message + b"]" if message[:1] == b"{" else b""
 
 
@@ -197,8 +159,18 @@ def is_stream(text: bytes) -> bool:
 
 
 def answer_of_stream(text: bytes) -> ParsedAnswer:
-    """Parse a response of server-sent events."""
-    return answer_of_events(_events_to_decode(text))
+    """Parse a response of server-sent events; only the first and those with a searched word are cut out."""
+    words = [b'"%s"' % word for word in _WHOLE]
+    lines = {_line_around(text, text.find(_DATA)), _line_around(text, text.find(b"message_start"))}
+    lines.update(_line_around(text, text.rfind(word)) for word in (b'"diagnostics"', *words))
+    for word in _COUNTING:
+        start = len(text)
+        for _ in range(_LAST):
+            start, end = _line_around(text, text.rfind(word, 0, start))
+            lines.add((start, end))
+    lines.discard(_NOWHERE)
+    events = (text[start + len(_DATA) : end] for start, end in sorted(lines) if text.startswith(_DATA, start))
+    return answer_of_events(map(bytes.strip, events))
 
 
 def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
@@ -214,23 +186,26 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             continue
         inner = raw_members(members.get("response", members.get("message", b""))) or {}
         for side in (members, inner):
-            response_id = response_id or id_in(side)
-            provider = provider or text_in(side.get("provider", b""))
-            provider = provider or _engine_of(side)
-            model = model or _model_at(side)
-            side_edits = edits_in(side.get("context_management", b""))
+            response_id = response_id or _id_in(side)
+            provider = provider or text_in(side.get("provider", b"")) or _engine_of(side)
+            model = model or _model_in(side)
+            side_edits = _edits_in(side.get("context_management", b""))
             edits = side_edits if side_edits or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
                 usage["service_tier"] = text_of(side["service_tier"])
             verdict = parse_verdict(side.get("diagnostics", b"")) or verdict
-        for counters in _counters(members, inner):
+        for counters in _counters_in(members, inner):
             later = {key: value for key, value in counters.items() if value is not None}
             if b'"message_delta"' in raw and not any(key.startswith("cache_") for key in usage):
-                later = {**_uncached_at_start(usage, later), **later}
+                # DashScope counts cached tokens only at the end; the input at the start is the whole prompt
+                cached = [later.get(f"cache_{name}_input_tokens") for name in ("read", "creation")]
+                tokens = sum(count for count in cached if type(count) is int)
+                if tokens and type(usage.get("input_tokens")) is int:
+                    usage["input_tokens"] = max(0, usage["input_tokens"] - tokens)
             usage.update(later)
         ended = ended or b'"finishReason"' in raw or b'"finish_reason"' in raw
         if inner and "response" in members:
-            whole = answer_in(inner)
+            whole = _answer_in(inner)
             response_id = whole.response_id or response_id
     if "promptTokenCount" in usage and not ended:  # Gemini counts cached tokens in its last event
         usage.setdefault("cachedContentTokenCount", None)
@@ -240,17 +215,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     )  # fmt: skip
 
 
-def _uncached_at_start(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-    """Return the uncached input of a stream that counts cached tokens only at its end, as DashScope's does.
-
-    The input at the start of such a stream is the whole prompt.
-    """
-    whole, cached = start.get("input_tokens"), [end.get(f"cache_{name}_input_tokens") for name in ("read", "creation")]
-    tokens = [count for count in cached if type(count) is int]
-    return {"input_tokens": max(0, whole - sum(tokens))} if type(whole) is int and any(tokens) else {}
-
-
-def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+def _counters_in(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:
     """Yield the usage objects of an event, also from a choice (Moonshot), `x_groq` or a delta (Cohere)."""
     choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
     places = choice, members.get("x_groq", b""), members.get("delta", b"")
@@ -258,38 +223,14 @@ def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[di
     for raw in (*(side.get(key, b"") for side in (members, inner) for key in _USAGE), *elsewhere):
         if counters := _decode_usage(raw):
             yield counters
-    if timed := timed_usage(members, members.get("usage", b"")):
+    if timed := _timed_usage(members, members.get("usage", b"")):
         yield timed
-
-
-def _events_to_decode(text: bytes) -> Iterator[bytes]:
-    """Yield the data of the first event and of those with a searched word, each once, in order."""
-    places = {_line(text, text.find(_DATA))}
-    places.add(_line(text, text.find(b"message_start")))
-    places.add(_line(text, text.rfind(b'"diagnostics"')))
-    places.update(place for word in _COUNTING for place in _latest(text, word))
-    whole = {_line(text, text.rfind(b'"%s"' % word)) for word in _WHOLE}
-    places |= whole
-    for start, end in sorted(places - {_NOWHERE}):
-        if text.startswith(_DATA, start):
-            yield text[start + len(_DATA) : end].strip()
-
-
-def _latest(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    at = len(text)
-    for _ in range(_LAST):
-        at = text.rfind(word, 0, at)
-        if at < 0:
-            return
-        line = _line(text, at)
-        yield line
-        at = line[0]
 
 
 _NOWHERE = (0, 0)
 
 
-def _line(text: bytes, at: int) -> tuple[int, int]:
+def _line_around(text: bytes, at: int) -> tuple[int, int]:
     """Return the range of the line around a byte; an empty one if `at` is negative."""
     if at < 0:
         return _NOWHERE

@@ -31,6 +31,9 @@ MOST = 10**9  # tokens of a request; a larger count is wrong
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: other providers' zeros mean that writes are not counted
 _MOST_DOLLARS = 10**6  # of a request; a higher cost is wrong
 _SHOWN = 10**17  # a longer number is not repeated
+_SERVED = ("speed", "service_tier", "inference_geo")
+_TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))
+_REQUESTS = "_requests"
 
 
 class _Family(NamedTuple):
@@ -108,6 +111,10 @@ class _Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only
     output_tokens: Count | None = None
     cache_creation: _Lifetimes | None = None
 
+    @property
+    def counts(self) -> tuple[int | None, int | None, int | None, int | None]:
+        return self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens
+
 
 class _OwnPass(_Counts, frozen=True, kw_only=True):
     type: Literal["message"]
@@ -127,20 +134,15 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
 
         That is so for several passes, totals that differ from the pass, and requests of server tools.
         """
-        counts = (self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens)
-        if self.iterations:
-            part = self.iterations[0]
-            passed = (
-                part.input_tokens, part.cache_read_input_tokens, part.cache_creation_input_tokens, part.output_tokens
-            )  # fmt: skip
-            if len(self.iterations) > 1 or counts != passed:
-                return None
+        counts = self.counts
+        if len(self.iterations) > 1 or any(part.counts != counts for part in self.iterations):
+            return None
         lives, used = self.cache_creation or _NO_LIFETIMES, self.server_tool_use
         minutes, hour = lives.ephemeral_5m_input_tokens, lives.ephemeral_1h_input_tokens
         if counts == _NO_COUNTS and minutes is None and hour is None:
             return None
         if used is not None and (used.web_search_requests or used.web_fetch_requests):
-            return None  # `with_terms` keeps the order of their names
+            return None  # `_with_terms` keeps the order of their names
         return Usage(
             *counts, minutes, hour, (), "", None, self.speed or "", self.service_tier or "", self.inference_geo or "",
             (), client,
@@ -173,36 +175,37 @@ def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | 
 
 def billed_from(usage: dict[str, Any]) -> Usage | None:
     """Return the usage in a decoded object; None if it holds no count."""
-    if whole := _object(usage, "inputTokens"):  # of a model of the AI SDK
+    if whole := _object_at(usage, "inputTokens"):  # of a model of the AI SDK
         details = {"cacheReadTokens": whole.get("cacheRead"), "cacheWriteTokens": whole.get("cacheWrite")}
-        output = _object(usage, "outputTokens").get("total")
+        output = _object_at(usage, "outputTokens").get("total")
         usage = {"inputTokens": whole.get("total"), "outputTokens": output, "inputTokenDetails": details}
     family = next((family for key, family in _FAMILIES.items() if key in usage), _ANTHROPIC)
-    details = _object(usage, family.details)
+    details = _object_at(usage, family.details)
     if family is _RESPONSES and not details:
         family = _ANTHROPIC
     total, read, write, output, thought = (_first_count(usage, details, names) for names in family[:5])
     if family is _GEMINI and total is not None and not usage.keys() & {*family.read}:
         read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
     uncached = total
-    if total is not None and (family.included or _is_whole(usage, total, output)):
-        uncached = total - (read or 0) - (write or 0)
-        uncached = total if uncached < 0 else uncached  # the total excludes cached tokens after all
+    if total is not None:
+        # a gateway that counts the whole prompt under Anthropic's names shows it by the sum with the output
+        sums_whole = "input_tokens" in usage and _count_at(usage, "total_tokens") == total + (output or 0)
+        rest = total - (read or 0) - (write or 0)
+        if (family.included or sums_whole) and rest >= 0:  # else the total excludes cached tokens after all
+            uncached = rest
     output = output if thought is None else (output or 0) + thought
-    split = _object(usage, "cache_creation") if family is _ANTHROPIC else _writes(usage) if family is _BEDROCK else {}
-    minutes, hour = _split_by_lifetime(split) if split else (None, None)
-    hour = _count_at(usage, "cacheWrite1h") if family is _PI else hour
+    minutes = hour = None
+    if family is _PI:
+        hour = _count_at(usage, "cacheWrite1h")
+    elif family in (_ANTHROPIC, _BEDROCK):
+        split = _object_at(usage, "cache_creation") if family is _ANTHROPIC else _writes_by_lifetime(usage)
+        minutes, hour = _split_by_lifetime(split)
     counts = uncached, read, write, output, minutes, hour
-    if counts.count(None) == len(counts):
+    if all(count is None for count in counts):
         return None
-    total_usage, contradiction = with_terms(Usage(*counts), usage), _describe_impossible(usage)
+    total_usage, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
     total_usage = replace(total_usage, contradiction=contradiction) if contradiction else total_usage
     return with_cost(total_usage, encode(usage["cost"])) if "cost" in usage else total_usage  # OpenRouter's
-
-
-def _is_whole(usage: dict[str, Any], total: int, output: int | None) -> bool:
-    """Return whether a gateway counts the whole prompt under Anthropic's names, as its sum with the output shows."""
-    return "input_tokens" in usage and _count_at(usage, "total_tokens") == total + (output or 0)
 
 
 def usage_with_cached_input(
@@ -266,42 +269,38 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
         return other if used is None else used
     inputs = [sum(count or 0 for count in (usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
               for usage in (used, other)]  # fmt: skip
-    counts = [("input", *inputs), ("read", used.read_tokens, other.read_tokens),
-              ("written", used.write_tokens, other.write_tokens),
-              ("output", used.output_tokens, other.output_tokens)]  # fmt: skip
+    counts = (
+        ("input", *inputs), ("read", used.read_tokens, other.read_tokens),
+        ("written", used.write_tokens, other.write_tokens), ("output", used.output_tokens, other.output_tokens),
+    )  # fmt: skip
     for name, count, other_count in counts:
-        if count is not None and other_count is not None and count != other_count and not used.contradiction:
+        if None not in (count, other_count) and count != other_count and not used.contradiction:
             text = f"{count:,} {name} tokens in {used_from}, {other_count:,} in {other_from}; the former are used"
             return replace(used, contradiction=text)
     return used
 
 
-def with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
+def _with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
     """Add the other parts of the JSON to a usage: other passes, service tier, speed, server tools."""
     if usage.keys().isdisjoint(_TERMS):
         return total_usage
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
-    passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
+    passes = [_read_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(model_pass.kind != "message" for model_pass in passes):
         total_usage = _with_passes(total_usage, passes)
-    if passes and not total_usage.contradiction and (differing := _disagreement(usage, passes)):
+    if passes and not total_usage.contradiction and (differing := _describe_disagreement(usage, passes)):
         total_usage = replace(total_usage, contradiction=differing)
-    used = _object(usage, "server_tool_use")
+    used = _object_at(usage, "server_tool_use")
     counts = ((name, _count_at(used, name)) for name in used if name.endswith(_REQUESTS))
     tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
     return replace(total_usage, server_tools=tools, **served) if tools or served else total_usage
 
 
-_SERVED = ("speed", "service_tier", "inference_geo")
-_TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))
-_REQUESTS = "_requests"
-
-
-def _pass(entry: dict[str, Any]) -> Usage:
+def _read_pass(entry: dict[str, Any]) -> Usage:
     """Return one pass. By the API's reference missing counts are 0."""
-    minutes, hour = _split_by_lifetime(_object(entry, "cache_creation"))
+    minutes, hour = _split_by_lifetime(_object_at(entry, "cache_creation"))
     read, write = (_count_at({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
     kind, model = entry.get("type", "message"), entry.get("model")
     return Usage(
@@ -315,26 +314,22 @@ def _split_by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
-    """Return a usage with the counts of the last pass that answered, and the other passes.
-
-    If only one pass answered, the usage has its counts already. An attempt before a fallback without output declined,
-    and is not billed.
-    """
+    """Return a usage with the counts of the last pass that answered, and the other passes that are billed."""
     answering = [at for at, model_pass in enumerate(passes) if model_pass.kind in ANSWERING]
     last = answering[-1] if answering else -1
     fallback = max((at for at in answering if passes[at].kind == "fallback_message"), default=-1)
     others = [
         model_pass
         for at, model_pass in enumerate(passes)
-        if at != last and not (at < fallback and at in answering and model_pass.output_tokens == 0)
+        if at != last and not (at < fallback and at in answering and model_pass.output_tokens == 0)  # it declined
     ]
-    if len(answering) > 1:
+    if len(answering) > 1:  # else the usage has the counts of the one that answered
         usage = usage.with_counts(passes[last])
     model = passes[last].model if last >= 0 and last == fallback else None
     return replace(usage, iterations=tuple(others), model=model)
 
 
-def _disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
+def _describe_disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
     """Describe the first count that is neither that of an answering pass nor a sum of passes; empty without one."""
     answering = [part for part in passes if part.kind in ANSWERING]
     names = (*_ANTHROPIC.total, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
@@ -363,7 +358,7 @@ def _describe_impossible(usage: dict[str, Any]) -> str:
     return ""
 
 
-def _writes(usage: dict[str, Any]) -> dict[str, Any]:
+def _writes_by_lifetime(usage: dict[str, Any]) -> dict[str, Any]:
     """Return Bedrock's writes for each lifetime, from `cacheDetails`, by Anthropic's names."""
     details = usage.get("cacheDetails")
     writes: dict[str, Any] = {}
@@ -374,7 +369,7 @@ def _writes(usage: dict[str, Any]) -> dict[str, Any]:
     return writes
 
 
-def _object(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _object_at(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = usage.get(key)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

@@ -135,8 +135,7 @@ def unescape(raw: bytes) -> bytes:
     while (cut := _CUT.search(raw, begin + _PIECE, len(raw) - 1)) is not None:
         pieces.append(_unescape_piece(b'"' + raw[begin : cut.end()] + b'"'))
         begin = cut.end()
-    pieces.append(_unescape_piece(b'"' + raw[begin:]))
-    return b"".join(pieces)
+    return b"".join([*pieces, _unescape_piece(b'"' + raw[begin:])])
 
 
 def _unescape_piece(raw: bytes) -> bytes:
@@ -318,15 +317,12 @@ def framed_events(data: bytes) -> Iterator[bytes]:
         end = at + size - _CHECKSUM
         if end < begin or at + size > len(data):
             return
-        yield _payload_of_event(data[begin:end])
+        payload = data[begin:end]
+        inner = (raw_members(payload) or {}).get("bytes", b"")
+        with suppress(ContentError):
+            payload = _decode_base64(inner) if inner[:1] == b'"' else payload
+        yield payload
         at += size
-
-
-def _payload_of_event(payload: bytes) -> bytes:
-    inner = (raw_members(payload) or {}).get("bytes", b"")
-    with suppress(ContentError):
-        return _decode_base64(inner) if inner[:1] == b'"' else payload
-    return payload
 
 
 def build_array(elements: Iterable[bytes]) -> bytes:
@@ -351,19 +347,6 @@ def build_message(role: str, content: Iterable[bytes] = (), calls: Iterable[byte
     return b'{"role":' + encode(role) + b',"content":[' + b",".join(content) + b"]" + end
 
 
-def build_call(call_id: bytes, name: bytes, arguments: bytes) -> bytes:
-    """Return a call; arguments that are not text become text, unchanged."""
-    text = arguments if arguments[:1] == b'"' else encode(arguments.decode("utf-8", "backslashreplace"))
-    function = b'{"name":' + name + b',"arguments":' + text + b"}"
-    return b'{"id":' + call_id + b',"type":"function","function":' + function + b"}"
-
-
-def build_result(call_id: bytes, content: bytes) -> bytes:
-    """Return a call's result; content that is neither text nor a list becomes text, unchanged."""
-    text = content if content[:1] in (b'"', b"[") else encode(content.decode("utf-8", "backslashreplace"))
-    return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
-
-
 def to_openai_messages(members: Mapping[str, bytes]) -> list[bytes]:
     """Return another tool's message as messages of OpenAI: one with text and calls, and one for each result.
 
@@ -372,7 +355,7 @@ def to_openai_messages(members: Mapping[str, bytes]) -> list[bytes]:
     role = text_of(members.get("role", b'"user"'))
     listed = members.get("parts", members.get("content", b""))
     if role == "tool" and "parts" not in members:
-        return [build_result(members.get("tool_call_id", members.get("id", b'""')), listed or b'""')]
+        return [_build_result(members.get("tool_call_id", members.get("id", b'""')), listed or b'""')]
     parts = array(listed) if listed[:1] == b"[" else [listed] if listed not in (b"", b"null") else []
     called = members.get("tool_calls", b"")
     calls = [_call_in(raw_members(call) or {}) for call in (array(called) if called[:1] == b"[" else ())]
@@ -384,7 +367,7 @@ def to_openai_messages(members: Mapping[str, bytes]) -> list[bytes]:
             calls.append(_call_in(inner))
         elif kind == b'"tool_call_response"':
             output = next((inner[key] for key in ("response", "result", "content") if key in inner), b'""')
-            results.append(build_result(_id_in(inner), output))
+            results.append(_build_result(_id_in(inner), output))
         else:
             content.append(part_of(part, inner))
     message = [build_message(role, content, calls)] if content or calls or not results else []
@@ -402,10 +385,19 @@ def _id_in(members: Mapping[str, bytes]) -> bytes:
 
 
 def _call_in(call: Mapping[str, bytes]) -> bytes:
+    """Return a call of another tool as one of OpenAI; arguments that are not text become text, unchanged."""
     function = call.get("function", b'""')
-    inner = raw_members(function) or {"name": function}
-    both = {**inner, **call}
-    return build_call(_id_in(call), both.get("name", b'""'), both.get("arguments", b"{}"))
+    both = {**(raw_members(function) or {"name": function}), **call}
+    arguments = both.get("arguments", b"{}")
+    text = arguments if arguments[:1] == b'"' else encode(arguments.decode("utf-8", "backslashreplace"))
+    called = b'{"name":' + both.get("name", b'""') + b',"arguments":' + text + b"}"
+    return b'{"id":' + _id_in(call) + b',"type":"function","function":' + called + b"}"
+
+
+def _build_result(call_id: bytes, content: bytes) -> bytes:
+    """Return a call's result; content that is neither text nor a list becomes text, unchanged."""
+    text = content if content[:1] in (b'"', b"[") else encode(content.decode("utf-8", "backslashreplace"))
+    return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
 
 
 class RecordedBody(Struct, frozen=True):

@@ -224,10 +224,7 @@ class ElementCutter:
 
 
 def end_of_value(data: memoryview, at: int) -> int | None:
-    """Return where the JSON value at a byte ends; -1 if the data ends before, None if msgspec refuses the value.
-
-    The end is found from the byte in msgspec's "trailing characters" error.
-    """
+    """Return where the JSON value at a byte ends; -1 if the data ends before, None if msgspec refuses the value."""
     try:
         _VALUE.decode(data[at:])
     except msgspec.DecodeError as error:

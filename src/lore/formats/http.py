@@ -25,7 +25,6 @@ from lore.formats.answers import (
     answer_of,
     answer_of_events,
     answer_of_stream,
-    complete_call,
     is_stream,
 )
 from lore.formats.bills import reconcile, with_cost
@@ -39,7 +38,7 @@ from lore.model.events import Usage
 from lore.model.jsonslice import Sliced, array, first_element, is_deep, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
-from lore.model.providers import is_same_model, model_in
+from lore.model.providers import ENGINES, GATEWAYS, is_same_model, model_in, provider_by_id, provider_of
 from lore.model.times import parse_http_date
 from lore.model.turn import Call, Exchange, Fidelity, StreamedOutput
 
@@ -94,7 +93,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     if not is_call and _OTHER.search(endpoint):
         return []
     try:
-        body, members = _opened_body(http, is_call=is_call)
+        body, members = _open_body(http, is_call=is_call)
     except ContentError as error:
         exists = http.request.form not in ("elsewhere", "nothing")
         code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if exists else Code.REQUEST_NOT_KEPT
@@ -104,7 +103,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     answer = NOTHING
     try:
         if http.response is not NO_CONTENT:
-            answer = content_answer(http.response, http.response_headers.get("content-encoding", ""))
+            answer = _content_answer(http.response, http.response_headers.get("content-encoding", ""))
     except ContentError as error:
         problems.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
@@ -115,7 +114,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         if http.usage_label
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
-    call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
+    call = _complete_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     requested_model = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
     if answer.model and not is_same_model(answer.model, requested_model):
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
@@ -128,20 +127,30 @@ def exchanges_of(http: Http) -> list[Judged]:
     return [exchange, *problems, failed] if failed else [exchange, *problems]
 
 
-def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
+def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
     """Return a call with the facts in its response and those recorded outside of request and response."""
-    by = http.served_by or (answer.provider if http.is_export else "")
+    by, account, deployment, edits = answer.provider, call.account, "", None
     if not http.is_export:
-        call = complete_call(call, answer, http.response_headers)
-        call = call if call.account else replace(call, account=account_of(http.response_headers, _ORGANISATIONS))
-    noted = {
-        "session": http.session, "agent": http.agent, "account": http.account, "deployment": http.deployment,
-        "answered_by": cut_masked(by, LONGEST_NAME), "purpose": cut_masked(http.purpose, LONGEST_NAME),
+        headers, edits = http.response_headers, answer.edits
+        is_gateway = provider_of(call.endpoint, None, "") in GATEWAYS
+        by = by or headers.get("x-litellm-model-api-base", "")
+        if by in ENGINES and not is_gateway:
+            by = ""  # a provider with many machines, whatever engine they run
+        if not by and is_gateway:  # ids of responses and calls show the provider: each one's begin differently
+            raw = answer.output if isinstance(answer.output, bytes) else answer.output.raw
+            call_id = _CALL_ID.search(raw) if b"toolu" in raw else None
+            by = provider_by_id(answer.response_id) or ("" if call_id is None else provider_by_id(call_id[1].decode()))
+        account = account or account_of(headers, _ORGANISATIONS)
+        deployment = cut_masked(headers.get("x-litellm-model-id", ""), LONGEST_NAME)
+    facts = {
+        "session": http.session, "agent": http.agent, "account": http.account or account,
+        "deployment": http.deployment or deployment, "answered_by": cut_masked(http.served_by or by, LONGEST_NAME),
+        "purpose": cut_masked(http.purpose, LONGEST_NAME),
     }  # fmt: skip
-    noted = {name: text for name, text in noted.items() if text}
-    return replace(call, **noted) if noted else call
+    return replace(call, edits=edits, **{name: text for name, text in facts.items() if text})
 
 
+_CALL_ID = pattern(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
 _REFUSED = range(400, 500)
 _REPEATED = (408, 429)  # timeouts and rate limits: clients send these requests again, unchanged
 _TRANSIENT = pattern(r"rate.?limit|tim(?:e|ed).?out|overloaded|cancel|generatorexit|interrupt", re.IGNORECASE)
@@ -214,7 +223,7 @@ def _error_in(body: bytes) -> str:
     return body[: 8 * _QUOTED].decode("utf-8", "replace")
 
 
-def _opened_body(http: Http, *, is_call: bool) -> tuple[bytes, dict[str, bytes]]:
+def _open_body(http: Http, *, is_call: bool) -> tuple[bytes, dict[str, bytes]]:
     """Return the request body of a call, and its members; raises ContentError if it is not one that can be judged."""
     body = open_content(http.request, http.headers.get("content-encoding", ""))
     if is_crowded(body):
@@ -227,7 +236,7 @@ def _opened_body(http: Http, *, is_call: bool) -> tuple[bytes, dict[str, bytes]]
     return body, members
 
 
-def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
+def _content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
     """Parse a response in any form; raises ContentError. A stream is kept as it was recorded."""
     if content.form == "events":
         events, text = events_in(content.raw)
@@ -294,21 +303,16 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
         purpose = "compaction"
     if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
         purpose = "count_tokens"
-    betas = _features(headers.get("anthropic-beta", ""))
+    betas, masked, start = list[str](), mask(header := headers.get("anthropic-beta", "")), 0
+    for beta in header.split(","):  # masked whole, since a credential may contain a comma
+        betas.append(masked[start : start + len(beta)].strip())
+        start += len(beta) + 1
     route = visible_value(headers.get(_ROUTE, ""))
     return Call(
         endpoint, session, thread if thread != session else "", purpose, _visible_text(body, "previous_response_id"),
-        betas if headers else None, account_of(headers), status, route=f"{_ROUTE}: {route}" if route else "",
+        tuple(filter(None, betas)) if headers else None, account_of(headers), status,
+        route=f"{_ROUTE}: {route}" if route else "",
     )  # fmt: skip
-
-
-def _features(header: str) -> tuple[str, ...]:
-    """Return what a header lists between commas; it is masked whole, since a credential may contain a comma."""
-    masked, at, features = mask(header), 0, list[str]()
-    for part in header.split(","):
-        features.append(masked[at : at + len(part)].strip())
-        at += len(part) + 1
-    return tuple(filter(None, features))
 
 
 def endpoint_of(url: str, headers: Headers) -> str:
@@ -391,11 +395,6 @@ FIELDS = frozenset((
 ))  # fmt: skip
 
 
-def is_plain_request(members: dict[str, bytes]) -> bool:
-    """Return whether an object is a request and holds nothing else."""
-    return bool(members) and members.keys() <= FIELDS and is_body(members)
-
-
 def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
     """Return whether an object is a request body; `is_call`: it went to a model's endpoint.
 
@@ -410,28 +409,18 @@ def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
         return (raw_members(first) or {}).get("parts", b"")[:1] == b"["
     if is_call and "input" in members:
         return members["input"][:1] in (b'"', b"[")
-    return "model" in members and "input" in members and _is_responses(members)
-
-
-def _is_responses(members: dict[str, bytes]) -> bool:
-    """Return whether an object with `input` is a request to the Responses API, not for embeddings or speech."""
-    asks = any(key in members for key in ASKED)
-    if asks:
+    if "model" not in members or "input" not in members:
+        return False
+    if any(key in members for key in ASKED):
         return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
-    first = raw_members(first_element(members["input"])) or {}
-    return _is_text(first, "role") or first.get("type") in _ITEMS
+    first = raw_members(first_element(members["input"])) or {}  # not of a request for embeddings or speech
+    return first.get("role", b"")[:1] == b'"' or first.get("type") in _ITEMS
 
 
 def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
-    """Return whether an array may hold messages: its first element is an object with text under one of `keys`.
-
-    An empty array, or one whose first element is no object, may hold them as well; other values than arrays may not.
-    """
+    """Return whether an array may hold messages: its first element has text at one of `keys`, or is no object."""
     if raw[:1] != b"[":
         return False
     first = first_element(raw)
-    return first[:1] != b"{" or any(_is_text(sliced_members(first), key) for key in keys)
-
-
-def _is_text(members: dict[str, bytes], key: str) -> bool:
-    return members.get(key, b"")[:1] == b'"'
+    members = sliced_members(first) if first[:1] == b"{" else None
+    return members is None or any(members.get(key, b"")[:1] == b'"' for key in keys)

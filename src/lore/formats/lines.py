@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice, pairwise
 from itertools import chain as chained
-from itertools import islice, pairwise
 from typing import ClassVar
 
 import msgspec
@@ -34,31 +34,6 @@ from lore.model.turn import Exchange
 FEW_BYTES = 1024 * 1024  # of a record that cannot hold too many values
 TOO_DEEP = f"nested more than {RECORD_LEVELS:,} levels deep"  # why a record is refused
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
-
-
-def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
-    """Return whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes."""
-    if len(data) < FEW_BYTES or data.count(b",") <= most:
-        return False
-    commas = 0
-    for match in _TOKENS.finditer(data):
-        if data[match.start()] == 0x2C:
-            commas += match.end() - match.start()
-            if commas > most:
-                return True
-    return False
-
-
-def too_many(most: int = RECORD_VALUES) -> str:
-    """Return the reason why a record is refused that holds too many values."""
-    return f"it holds more than {most:,} values"
-
-
-def too_much(limit: int = RECORD_BYTES) -> str:
-    """Return the reason why something longer than `limit` bytes is refused."""
-    return f"longer than {limit // 1024 // 1024} MiB"
-
-
 _VALUES = json.JSONDecoder()
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
 _OPENING = pattern(rb'\{[ \t\r\n]*+"')
@@ -74,10 +49,28 @@ _PRINTED = pattern(rb'\{[ \t\r]?\n[ \t\r\n]*"')  # a record that is printed over
 _BLANKS = 1024  # bytes at the end of a piece in which its last brace is looked for
 _HELD = 2 * 1024 * 1024  # bytes that are held because they end with one
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
+_BROKEN_BYTES = 1024 * 1024  # of such a record
 _FIRST = 64  # records by which a file is recognised
 _DAMAGED = 1_000  # lines before them that are not records
 _PIECE = 16 * 1024  # bytes in which they are read
-_BROKEN_BYTES = 1024 * 1024  # of such a record
+
+
+def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
+    """Return whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes."""
+    if len(data) < FEW_BYTES or data.count(b",") <= most:
+        return False
+    commas = (match.end() - match.start() for match in _TOKENS.finditer(data) if data[match.start()] == 0x2C)
+    return any(total > most for total in accumulate(commas))
+
+
+def too_many(most: int = RECORD_VALUES) -> str:
+    """Return the reason why a record is refused that holds too many values."""
+    return f"it holds more than {most:,} values"
+
+
+def too_much(limit: int = RECORD_BYTES) -> str:
+    """Return the reason why something longer than `limit` bytes is refused."""
+    return f"longer than {limit // 1024 // 1024} MiB"
 
 
 class LineCutter:
@@ -134,11 +127,11 @@ class LineCutter:
         return cut
 
     def finish(self) -> list[Line]:
-        last_line = b"".join(self._pending)
-        self._pending, self._size, self._is_skipping = [], 0, False
+        """Return the last line, if no line feed ends it."""
         cut: list[Line] = []
-        if last_line:
+        if last_line := b"".join(self._pending):
             self._append_line(last_line, cut, is_torn=True)
+        self._pending, self._size, self._is_skipping = [], 0, False
         return cut
 
     def _append_line(self, data: bytes, cut: list[Line], *, is_torn: bool = False) -> None:
@@ -184,12 +177,13 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         while piece[-_BLANKS:].rstrip(SPACE)[-1:] == b"{" and len(piece) < _HELD and (more := next(pieces, b"")):
             piece += more  # noqa: PLW2901 - what follows the brace shows whether a record begins there
         lines = cutter.feed(piece)
-        short = (number for number, line in enumerate(lines) if len(line.data) < 3 and line.byte >= start)
-        at = next((number for number in short if _PRINTED.match(piece, lines[number].byte - start)), len(lines))
-        yield lines[:at]
-        if at < len(lines):
-            values = ElementCutter(chained((piece[lines[at].byte - start :],), pieces), (), longest)
-            values.line, values.byte = lines[at].number, lines[at].byte
+        braces = (number for number, line in enumerate(lines) if len(line.data) < 3 and line.byte >= start)
+        printed = next((number for number in braces if _PRINTED.match(piece, lines[number].byte - start)), None)
+        yield lines[:printed]
+        if printed is not None:
+            first_line = lines[printed]
+            values = ElementCutter(chained((piece[first_line.byte - start :],), pieces), (), longest)
+            values.line, values.byte = first_line.number, first_line.byte
             yield from _read_values(values)
             return
         start += len(piece)
@@ -307,7 +301,6 @@ class TextReader:
     line_limit_factor: ClassVar[int] = 1  # how many times as long as usual a line may be
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield what a file holds; `data` are its bytes in pieces of any size."""
         for line in read_lines(data, times=self.line_limit_factor):
             yield from self.read_line(line)
         yield from self.end()
@@ -347,18 +340,21 @@ class LineReader(TextReader):
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data) if self.reads_arrays else (b"", data)
         if self.reads_arrays and start != b"[" and not self.array:
-            return self._read_lines(data)
-        paths = (self.array,) if self.array else self.paths
-        return self._read_documents(ElementCutter(data, paths, self.longest, start=self.start))
-
-    def _read_documents(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield the reads of the arrays in a document and in those that follow it."""
-        if not records.find_array():
-            yield from self._without_array(records)
+            read_line = self.read_line
+            for lines in read_records(data, times=self.line_limit_factor):
+                reads = list[Read]()
+                for line in lines:
+                    reads += read_line(line)
+                yield from reads
             yield from self.end()
             return
-        yield from self._read_array(records)
-        yield from self._read_following(records)
+        records = ElementCutter(data, (self.array,) if self.array else self.paths, self.longest, start=self.start)
+        if records.find_array():
+            yield from self._read_array(records)
+            yield from self._read_following(records)
+        else:
+            yield from self._without_array(records)
+            yield from self.end()
 
     def _read_following(self, records: ElementCutter) -> Iterator[Read]:
         """Yield the reads of the documents after the first one."""
@@ -379,17 +375,8 @@ class LineReader(TextReader):
         if not records.is_whole:
             yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", records.place)
 
-    def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
-        read_line = self.read_line
-        for records in read_records(data, times=self.line_limit_factor):
-            reads = list[Read]()
-            for record in records:
-                reads += read_line(record)
-            yield from reads
-        yield from self.end()
-
     def read_line(self, line: Line) -> Sequence[Read]:
-        reads = self._whole(line)
+        reads = self._read_whole(line)
         if reads is None:
             return self._join_broken(line) if self._broken else self._read_damaged(line)
         self._latest = line.data
@@ -433,12 +420,12 @@ class LineReader(TextReader):
         for data in parts:
             at = line.data.index(data, end)
             part, end = Line(line.number, line.byte + at, data, line.is_torn), at + len(data)
-            reads = self._whole(part)
+            reads = self._read_whole(part)
             if reads is None and not fault(data):
                 reads = self._read_other(part)
             yield from self._unreadable(part) if reads is None else reads
 
-    def _whole(self, line: Line) -> Sequence[Read] | None:
+    def _read_whole(self, line: Line) -> Sequence[Read] | None:
         """Return the reads of a line that is one record within the limits; else None."""
         if is_crowded(line.data, self.max_values):
             return (problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.max_values)}", line),)
@@ -477,11 +464,8 @@ class LineReader(TextReader):
 
     def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:
         if not line.data:
-            return (
-                problem(
-                    Code.LINE_TOO_LONG, f"line passed over: {too_much(LineCutter.limit * self.line_limit_factor)}", line
-                ),
-            )
+            reason = too_much(LineCutter.limit * self.line_limit_factor)
+            return (problem(Code.LINE_TOO_LONG, f"line passed over: {reason}", line),)
         code = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
         return (problem(code, f"unreadable line: {reason or fault(line.data)}", line),)
 

@@ -82,7 +82,7 @@ def event_of(data: bytes) -> e.Event | None:
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
         event = _decode_leniently(data)
-    return event if event is not None and _well_formed(event) else None
+    return event if event is not None and _is_well_formed(event) else None
 
 
 def kind_of(line: bytes) -> str:
@@ -100,33 +100,33 @@ def _decode_leniently(data: bytes) -> e.Event | None:
         return None
 
 
-def is_string(raw: Raw) -> bool:
+def _is_string(raw: Raw) -> bool:
     """Return whether content is a JSON string, or absent."""
     return bytes(raw)[:1] == b'"' or items.is_absent(raw)
 
 
-def _well_formed(event: e.Event) -> bool:
+def _is_well_formed(event: e.Event) -> bool:
     """Return whether the content that the decoder left raw has the right types."""
     match event.item if isinstance(event, e.Append) else event:
         case items.UserMessage(text=text, blocks=blocks) | items.AssistantMessage(text=text, blocks=blocks):
-            return is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
+            return _is_string(text) and (blocks is None or all(_is_good_block(block) for block in blocks))
         case items.ToolCall(output=output, error=error) | e.PatchToolCall(output=output, error=error):
-            return _good_output(output) and is_string(error)
+            return _is_good_output(output) and _is_string(error)
         case items.CompactDivider(summary=summary):
-            return is_string(summary)
+            return _is_string(summary)
         case e.PatchText(delta_text=text):
             return bytes(text)[:1] == b'"'
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
-            return is_string(text)
+            return _is_string(text)
         case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
             text = bytes(system)  # or a list of texts and blocks
             listed = text[:1] == b"[" and all(element[:1] in (b'"', b"{") for element in array(text))
-            return (listed or is_string(system)) and (items.is_absent(params) or bytes(params)[:1] == b"{")
+            return (listed or _is_string(system)) and (items.is_absent(params) or bytes(params)[:1] == b"{")
         case _:
             return True
 
 
-def _good_block(block: object) -> bool:
+def _is_good_block(block: object) -> bool:
     match block:
         case items.TextBlock(text=text) | items.ThinkingBlock(text=text) | items.ImageBlock(data=text):
             return bytes(text)[:1] == b'"'
@@ -134,11 +134,11 @@ def _good_block(block: object) -> bool:
             return True
 
 
-def _good_output(output: Raw) -> bool:
-    if is_string(output):
+def _is_good_output(output: Raw) -> bool:
+    if _is_string(output):
         return True
     try:
-        return all(_good_block(block) for block in items.blocks_of(bytes(output)))
+        return all(_is_good_block(block) for block in items.blocks_of(bytes(output)))
     except (ValueError, RecursionError):
         return False
 
@@ -148,9 +148,7 @@ _OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
 
 
 class _ChainPrompt(Struct, frozen=True):
-    """The latest prompt of a chain."""
-
-    prompt: Prompt
+    prompt: Prompt  # the latest of its chain
     sums: list[int]  # bytes of its first 0, 1, 2, … segments; shared by all prompts of the chain
 
 
@@ -170,8 +168,13 @@ class AssembledLog(LineReader):
         return (raw_members(next(nonblank_lines(head), b"")) or {}).keys() >= _OPENING
 
     def _record(self, line: Line) -> list[Read] | None:
-        record = _decode_turn(line.data)
-        return None if record is None else [self._read_turn(record, line)]
+        try:
+            if not line.data.isascii():
+                line.data.decode("utf-8")  # msgspec's Raw does not look inside strings
+            record = _TURN(line.data)
+        except (ValueError, RecursionError):
+            return None
+        return [self._read_turn(record, line)]
 
     def _read_other(self, line: Line) -> list[Read]:
         self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
@@ -199,15 +202,6 @@ class AssembledLog(LineReader):
         return Read(turn, line.number, line.byte)
 
 
-def _decode_turn(data: bytes) -> AssembledTurn | None:
-    try:
-        if not data.isascii():
-            data.decode("utf-8")  # msgspec's Raw does not look inside strings
-        return _TURN(data)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _continue_prompt(record: AssembledTurn, previous: _ChainPrompt) -> _ChainPrompt | None:
     """Return the prompt of a line, given the previous one; None if the line contradicts itself."""
     new = [
@@ -215,28 +209,24 @@ def _continue_prompt(record: AssembledTurn, previous: _ChainPrompt) -> _ChainPro
                 None if addition.breakpoint is UNSET else bytes(addition.breakpoint), addition.origin)
         for addition in record.append
     ]  # fmt: skip
-    fixed = len(new) - record.tail_segments
+    before, sums, keep, fixed = previous.prompt, previous.sums, record.keep_segments, len(new) - record.tail_segments
     tail, places = tuple(new[max(0, fixed) :]), [place for place, _ in record.breakpoints]
     is_sound = (
         fixed >= 0
         and sum(len(segment.data) for segment in tail) == record.tail_bytes
-        and (not record.keep_segments or record.dialect == previous.prompt.dialect)
-        and all(place < after for place, after in pairwise((*places, record.keep_segments + fixed)))
+        and (not keep or record.dialect == before.dialect)
+        and all(place < after for place, after in pairwise((*places, keep + fixed)))
     )
-    return _extend_prompt(record, previous.prompt, previous.sums, new[:fixed], tail) if is_sound else None
-
-
-def _extend_prompt(
-    record: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
-) -> _ChainPrompt:
-    keep, size, added = record.keep_segments, len(before.head), 0
-    if keep <= size:
+    if not is_sound:
+        return None
+    new, size, added = new[:fixed], len(before.head), 0
+    if keep <= size:  # the first of the new segments belong to the head
         added = next((place for place, segment in enumerate(new) if segment.section == "messages"), len(new))
     head = before.head if keep >= size and not added else (*before.head[:keep], *new[:added])
     prompt = Prompt(
         dialect=record.dialect, fidelity=record.fidelity, model=record.model, head=head,
         messages=before.messages.cut(max(0, keep - size)).extend(new[added:]), tail=tail,
-        breakpoints=tuple([place for place, _ in record.breakpoints]),
+        breakpoints=tuple(places),
         breakpoint_values=tuple([bytes(value) for _, value in record.breakpoints]),
         auto_breakpoint=record.auto_breakpoint is True,
         params=before.params if record.params is UNSET else {key: bytes(value) for key, value in record.params.items()},

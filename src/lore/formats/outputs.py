@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
-from typing import ClassVar
 
 from lore.formats.answers import output_in
 from lore.formats.contents import (
@@ -42,6 +41,13 @@ _DATA = b"data:"
 _ITEM = b'"response.output_item.done"'
 _DELTA = b'"response.output_text.delta"'
 _TELLING = (b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"response.done"', _ITEM)
+_ANTHROPIC_TEXTS = {  # by the type of a delta: its members that are pieces of texts
+    b'"text_delta"': ("text",), b'"thinking_delta"': ("thinking",), b'"signature_delta"': ("signature",),
+    b'"input_json_delta"': ("partial_json",), b'"compaction_delta"': ("content", "encrypted_content"),
+}  # fmt: skip
+_CHAT_TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
+_GEMINI_TEXT = frozenset(("text", "thought"))  # members of a part that is only text
+_CONVERSE = ("contentBlockStart", "contentBlockDelta", "contentBlockStop")  # names of events
 
 
 def output_items(output: Output) -> bytes:
@@ -61,15 +67,21 @@ def items_of_events(events: Iterable[bytes]) -> bytes:
     remaining = iter(events)
     for raw in remaining:
         event = raw_members(raw) or {}
-        if event.get("type", b"").startswith(b'"response.'):
+        kind = event.get("type", b"")
+        if kind.startswith(b'"response.'):
             return _response_items(chained([raw], remaining))
-        collector = next((kind() for knows, kind in _DIALECTS if knows(event)), None)
-        if collector is not None:
-            collector.take(event)
-            for following in filter(None, map(raw_members, remaining)):
-                collector.take(following)
-            answer = collector.answer()
-            return build_array([answer]) if answer else b""
+        if kind.startswith((b'"message_start"', b'"content_block_')):
+            join = _join_anthropic
+        elif "choices" in event:
+            join = _join_chat
+        elif "candidates" in event or b'"candidates"' in event.get("response", b""):
+            join = _join_gemini
+        elif "contentBlockIndex" in event or any(name in event for name in _CONVERSE):
+            join = _join_converse
+        else:
+            continue
+        answer = join(chained([event], filter(None, map(raw_members, remaining))))
+        return build_array([answer]) if answer else b""
     return b""
 
 
@@ -96,10 +108,7 @@ def _event_lines(text: bytes) -> Iterator[bytes]:
 
 
 def _response_items(events: Iterable[bytes]) -> bytes:
-    """Return the items of the Responses API: those of the last event, which repeats all, else the finished ones.
-
-    The text of an item that was not finished is the last message.
-    """
+    """Return the items of the Responses API: those of the last event, which repeats all, else the finished ones."""
     items, deltas = list[bytes](), list[bytes]()  # `deltas`: of the text since the last finished item
     output = b""
     for raw in events:
@@ -113,7 +122,7 @@ def _response_items(events: Iterable[bytes]) -> bytes:
             output = output_in(raw_members(event["response"]) or {}) or output
     pieces = [(raw_members(raw) or {}).get("delta", b"") for raw in deltas]
     if text := b"".join([piece[1:-1] for piece in pieces if piece[:1] == b'"']):
-        part = object_of({"type": b'"output_text"', "text": b'"' + text + b'"'})
+        part = object_of({"type": b'"output_text"', "text": b'"' + text + b'"'})  # of an item that was not finished
         items.append(object_of({"type": b'"message"', "role": _ASSISTANT, "content": build_array([part])}))
     return build_array(items) if output in (b"", b"[]") and items else output
 
@@ -144,7 +153,6 @@ class _Growing:
                 self._members[key] = raw
 
     def members(self) -> dict[str, bytes]:
-        """Return the current members."""
         members = dict(self._members)
         for key, pieces in self._texts.items():
             before = members.get(key, b"")
@@ -154,155 +162,114 @@ class _Growing:
         return members | {key: object_of(grown.members()) for key, grown in self.inner.items()}
 
 
-class _BlockParts:
-    """A message made of blocks, by the index that events give; an index is used once."""
+class _Blocks:
+    """The blocks of a message, by the index that events give; an index is used once."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, _Growing] = {}
-        self._open: dict[int | None, _Growing] = {}  # those that events may still extend
+        self.every: dict[int, _Growing] = {}
+        self.open: dict[int | None, _Growing] = {}  # those that events may still extend
 
-    def _begin(self, place: int | None, members: dict[str, bytes]) -> None:
+    def begin(self, place: int | None, members: dict[str, bytes]) -> None:
         """Begin a block, if its index is a number that no other block has."""
-        if place in self._blocks:
-            self._open.pop(place, None)  # the following events belong to another message
+        if place in self.every:
+            self.open.pop(place, None)  # the following events belong to another message
         elif place is not None:
-            self._blocks[place] = self._open[place] = _Growing(members)
+            self.every[place] = self.open[place] = _Growing(members)
 
-    def answer(self) -> bytes:
-        blocks = [block for place in sorted(self._blocks) if (block := self._finish(self._blocks[place]))]
+    def message(self, finish: Callable[[_Growing], dict[str, bytes]]) -> bytes:
+        """Return the message; `finish` returns a block in the dialect's form, nothing if it is empty."""
+        blocks = [block for place in sorted(self.every) if (block := finish(self.every[place]))]
         return object_of({"role": _ASSISTANT, "content": build_array(map(object_of, blocks))}) if blocks else b""
 
-    def _finish(self, block: _Growing) -> dict[str, bytes]:
-        """Return a block in the dialect's form; nothing if it is empty."""
-        return _with_input(block.members(), "partial_json")
 
-
-class _AnthropicParts(_BlockParts):
-    """Events of Anthropic's Messages."""
-
-    _TEXTS: ClassVar[dict[bytes, tuple[str, ...]]] = {
-        b'"text_delta"': ("text",), b'"thinking_delta"': ("thinking",), b'"signature_delta"': ("signature",),
-        b'"input_json_delta"': ("partial_json",), b'"compaction_delta"': ("content", "encrypted_content"),
-    }  # fmt: skip
-
-    _over = False  # another message has begun
-
-    def take(self, event: dict[str, bytes]) -> None:
-        kind, place = event.get("type"), _place(event.get("index", b""))
-        if kind == b'"message_start"':
-            self._over = self._over or len(self._blocks) > 0
-        elif self._over:
-            return
-        elif kind == b'"content_block_start"':
-            members = raw_members(event.get("content_block", b""))
-            if members:
-                self._begin(place, members)
+def _join_anthropic(events: Iterable[dict[str, bytes]]) -> bytes:
+    """Return the first message in events of Anthropic's Messages."""
+    blocks = _Blocks()
+    for event in events:
+        kind, place = event.get("type"), _index_of(event.get("index", b""))
+        if kind == b'"message_start"' and blocks.every:
+            break  # another message
+        if kind == b'"content_block_start"' and (members := raw_members(event.get("content_block", b""))):
+            blocks.begin(place, members)
         elif kind == b'"content_block_stop"':
-            self._open.pop(place, None)
-        elif kind == b'"content_block_delta"' and (block := self._open.get(place)) is not None:
+            blocks.open.pop(place, None)
+        elif kind == b'"content_block_delta"' and (block := blocks.open.get(place)) is not None:
             delta = raw_members(event.get("delta", b"")) or {}
             kind = delta.get("type", b"")
-            for key in self._TEXTS.get(kind, ()):
+            for key in _ANTHROPIC_TEXTS.get(kind, ()):
                 block.text(key, delta.get(key, b""))
             if kind == b'"citations_delta"':
                 block.element("citations", delta.get("citation", b""))
+    return blocks.message(lambda block: _with_input(block.members(), "partial_json"))
 
 
-class _ChatParts:
-    """Chunks of OpenAI's Chat Completions; of several choices the first."""
-
-    _TEXTS: ClassVar[tuple[str, ...]] = ("content", "refusal", "reasoning_content", "reasoning")
-
-    def __init__(self) -> None:
-        self._message = _Growing({})
-        self._calls = defaultdict[int, _Growing](lambda: _Growing({}))
-        self._next = 0  # index of a call without one
-        self._any = False
-
-    def take(self, event: dict[str, bytes]) -> None:
-        delta = raw_members(_first(event.get("choices", b"")).get("delta", b"")) or {}
-        self._any = self._any or bool(delta)
-        self._message.once({"role": delta.get("role", b"")})
-        for key in self._TEXTS:
-            self._message.text(key, delta.get(key, b""))
-        for call in filter(None, map(raw_members, array(delta.get("tool_calls", b"")))):
-            self._call(call)
-
-    def _call(self, piece: dict[str, bytes]) -> None:
-        """Add a piece of a call; a call without an index is whole, as some gateways send it."""
-        number, function = piece.pop("index", b""), raw_members(piece.pop("function", b"")) or {}
-        place = self._next if number in (b"", b"null") else _place(number)
-        if place is None:
-            return
-        self._next = max(self._next, place + 1)
-        text = function.pop("arguments", b"")
-        call = self._calls[place]
-        call.once(piece)
-        call.inner["function"].once(function)
-        call.inner["function"].text("arguments", text)
-
-    def answer(self) -> bytes:
-        if not self._any:
-            return b""
-        members = {"role": _ASSISTANT, "content": b"null"} | self._message.members()
-        if self._calls:
-            members["tool_calls"] = build_array(object_of(call.members()) for _, call in sorted(self._calls.items()))
-        return object_of(members)
+def _join_chat(events: Iterable[dict[str, bytes]]) -> bytes:
+    """Return the message in chunks of OpenAI's Chat Completions; of several choices the first."""
+    message, calls = _Growing({}), defaultdict[int, _Growing](lambda: _Growing({}))
+    following, is_empty = 0, True  # index of a call without one: some gateways send whole calls
+    for event in events:
+        delta = raw_members(_first_choice(event.get("choices", b"")).get("delta", b"")) or {}
+        is_empty = is_empty and not delta
+        message.once({"role": delta.get("role", b"")})
+        for key in _CHAT_TEXTS:
+            message.text(key, delta.get(key, b""))
+        for piece in filter(None, map(raw_members, array(delta.get("tool_calls", b"")))):
+            number, function = piece.pop("index", b""), raw_members(piece.pop("function", b"")) or {}
+            place = following if number in (b"", b"null") else _index_of(number)
+            if place is not None:
+                following = max(following, place + 1)
+                text = function.pop("arguments", b"")
+                calls[place].once(piece)
+                calls[place].inner["function"].once(function)
+                calls[place].inner["function"].text("arguments", text)
+    if is_empty:
+        return b""
+    members = {"role": _ASSISTANT, "content": b"null"} | message.members()
+    if calls:
+        members["tool_calls"] = build_array(object_of(call.members()) for _, call in sorted(calls.items()))
+    return object_of(members)
 
 
-class _GeminiParts:
-    """Chunks of Gemini's streamGenerateContent; successive texts are pieces of one part."""
-
-    _PLAIN: ClassVar[frozenset[str]] = frozenset(("text", "thought"))
-
-    def __init__(self) -> None:
-        self._parts: list[_Growing] = []
-        self._open: bytes | None = None  # the `thought` of the last part, if that is only text
-
-    def take(self, event: dict[str, bytes]) -> None:
-        if "candidates" not in event:  # wrapped by a client's gateway
-            event = raw_members(event.get("response", b"")) or {}
-        content = raw_members(_first(event.get("candidates", b"")).get("content", b"")) or {}
+def _join_gemini(events: Iterable[dict[str, bytes]]) -> bytes:
+    """Return the content in chunks of Gemini's streamGenerateContent; successive texts are pieces of one part."""
+    parts: list[_Growing] = []
+    last_flag: bytes | None = None  # the `thought` of the last part, if that is only text
+    for event in events:
+        # a client's gateway wraps it
+        answer = event if "candidates" in event else raw_members(event.get("response", b"")) or {}
+        content = raw_members(_first_choice(answer.get("candidates", b"")).get("content", b"")) or {}
         for part in filter(None, map(raw_members, array(content.get("parts", b"")))):
-            self._part(part)
-
-    def _part(self, part: dict[str, bytes]) -> None:
-        flag = part.get("thought", b"false") if part.get("text", b"")[:1] == b'"' else None
-        if flag is not None and flag == self._open:
-            self._parts[-1].text("text", part["text"])
-            self._parts[-1].once({key: value for key, value in part.items() if key not in self._PLAIN})
-        else:
-            self._parts.append(_Growing(part))
-        self._open = flag if part.keys() <= self._PLAIN else None  # a signature belongs to its own part
-
-    def answer(self) -> bytes:
-        parts = build_array(object_of(part.members()) for part in self._parts)
-        return object_of({"role": b'"model"', "parts": parts}) if self._parts else b""
+            flag = part.get("thought", b"false") if part.get("text", b"")[:1] == b'"' else None
+            if flag is not None and flag == last_flag:
+                parts[-1].text("text", part["text"])
+                parts[-1].once({key: value for key, value in part.items() if key not in _GEMINI_TEXT})
+            else:
+                parts.append(_Growing(part))
+            last_flag = flag if part.keys() <= _GEMINI_TEXT else None  # a signature belongs to its own part
+    joined = build_array(object_of(part.members()) for part in parts)
+    return object_of({"role": b'"model"', "parts": joined}) if parts else b""
 
 
-class _ConverseParts(_BlockParts):
-    """Events of Bedrock's ConverseStream, plain or each under its name; text blocks have no start event."""
-
-    NAMES: ClassVar[tuple[str, ...]] = ("contentBlockStart", "contentBlockDelta", "contentBlockStop")
-
-    def take(self, event: dict[str, bytes]) -> None:
-        event = next((raw_members(event[name]) or {} for name in self.NAMES if name in event), event)
-        place = _place(event.get("contentBlockIndex", b""))
+def _join_converse(events: Iterable[dict[str, bytes]]) -> bytes:
+    """Return the message in events of Bedrock's ConverseStream, plain or each under its name."""
+    blocks = _Blocks()
+    for named in events:
+        event = next((raw_members(named[name]) or {} for name in _CONVERSE if name in named), named)
+        place, start = _index_of(event.get("contentBlockIndex", b"")), raw_members(event.get("start", b"")) or {}
+        for kind in ("toolUse", "toolResult"):
+            if kind in start and (members := raw_members(start[kind])) is not None:
+                blocks.begin(place, {})
+                if (block := blocks.open.get(place)) is not None:
+                    block.inner[kind].once(members)
         if "start" in event:
-            start = raw_members(event["start"]) or {}
-            for kind in ("toolUse", "toolResult"):
-                if kind in start and (members := raw_members(start[kind])) is not None:
-                    self._begin(place, {})
-                    if (block := self._open.get(place)) is not None:
-                        block.inner[kind].once(members)
-            return
+            continue
         if "delta" not in event:
-            self._open.pop(place, None)
-            return
-        if place not in self._blocks:
-            self._begin(place, {})
-        if (block := self._open.get(place)) is None:
-            return
+            blocks.open.pop(place, None)
+            continue
+        if place not in blocks.every:  # text blocks have no start event
+            blocks.begin(place, {})
+        if (block := blocks.open.get(place)) is None:
+            continue
         delta = raw_members(event["delta"]) or {}
         block.text("text", delta.get("text", b""))
         block.element("citations", delta.get("citation", b""))
@@ -311,34 +278,27 @@ class _ConverseParts(_BlockParts):
             block.inner["toolResult"].element("content", raw)
         for key, value in (raw_members(delta.get("reasoningContent", b"")) or {}).items():
             block.inner["reasoningText"].text(key, value)
-
-    def _finish(self, block: _Growing) -> dict[str, bytes]:
-        call, result, thought = (block.inner[kind].members() for kind in ("toolUse", "toolResult", "reasoningText"))
-        if call:
-            call.setdefault("input", b"{}")
-            return {"toolUse": object_of(_with_input(call, "partial"))}
-        if result:
-            return {"toolResult": object_of(result)}
-        if "redactedContent" in thought:
-            return {"reasoningContent": object_of({"redactedContent": thought["redactedContent"]})}
-        if thought:
-            return {"reasoningContent": object_of({"reasoningText": object_of(thought)})}
-        members = block.members()
-        text = {"text": members["text"]} if "text" in members else {}
-        if "citations" in members:
-            cited = {"content": build_array([object_of(text)] if text else []), "citations": members["citations"]}
-            return {"citationsContent": object_of(cited)}
-        return text
+    return blocks.message(_finish_converse)
 
 
-_DIALECTS: tuple[
-    tuple[Callable[[dict[str, bytes]], bool], type[_AnthropicParts | _ChatParts | _GeminiParts | _ConverseParts]], ...
-] = (
-    (lambda event: event.get("type", b"").startswith((b'"message_start"', b'"content_block_')), _AnthropicParts),
-    (lambda event: "choices" in event, _ChatParts),
-    (lambda event: "candidates" in event or b'"candidates"' in event.get("response", b""), _GeminiParts),
-    (lambda event: "contentBlockIndex" in event or any(name in event for name in _ConverseParts.NAMES), _ConverseParts),
-)
+def _finish_converse(block: _Growing) -> dict[str, bytes]:
+    """Return a block of Converse; nothing if it is empty."""
+    call, result, thought = (block.inner[kind].members() for kind in ("toolUse", "toolResult", "reasoningText"))
+    if call:
+        call.setdefault("input", b"{}")
+        return {"toolUse": object_of(_with_input(call, "partial"))}
+    if result:
+        return {"toolResult": object_of(result)}
+    if thought:
+        name = "redactedContent"
+        shown = {name: thought[name]} if name in thought else {"reasoningText": object_of(thought)}
+        return {"reasoningContent": object_of(shown)}
+    members = block.members()
+    text = {"text": members["text"]} if "text" in members else {}
+    if "citations" in members:
+        cited = {"content": build_array([object_of(text)] if text else []), "citations": members["citations"]}
+        return {"citationsContent": object_of(cited)}
+    return text
 
 
 def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
@@ -352,7 +312,7 @@ def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
     return block | {"input": text if text[:1] == b"{" and is_json(text) else raw}
 
 
-def _first(raw: bytes) -> dict[str, bytes]:
+def _first_choice(raw: bytes) -> dict[str, bytes]:
     """Return the first of several answers: the one with index 0 or without an index."""
     for answer in array(raw):
         members = raw_members(answer) or {}
@@ -361,6 +321,6 @@ def _first(raw: bytes) -> dict[str, bytes]:
     return {}
 
 
-def _place(raw: bytes) -> int | None:
+def _index_of(raw: bytes) -> int | None:
     """Return a block's index; None if it is not a number."""
     return int(raw) if raw.isdigit() and len(raw) < _DIGITS else None

@@ -11,7 +11,6 @@ format whose reader is asked after it), or only a reader class, which is asked a
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import chain as chained
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from lore.formats.base import HOLDS, Reader
 from lore.formats.beginning import SPACE, is_damaged, may_be_recording, parts_in
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
-from lore.formats.http import is_plain_request
+from lore.formats.http import FIELDS, is_body
 from lore.formats.lines import LineReader, begins_with_records, is_crowded, nonblank_lines, records_on_lines
 from lore.model.codes import Problem
 from lore.model.deferred import Registry, pattern
@@ -178,13 +177,9 @@ def add_format(name: str, added: Format | type[Reader]) -> None:
         return
     READERS.data[name] = added.place  # pyright: ignore[reportArgumentType]
     first_after = added.before if added.before in FORMATS else next(other for other in FORMATS if other in LAST)
-    rows: dict[str, Format] = {}
-    for other, row in FORMATS.items():
-        if other == first_after:
-            rows[name] = added
-        rows[other] = row
+    rows, place = list(FORMATS.items()), list(FORMATS).index(first_after)
     FORMATS.clear()
-    FORMATS.update(rows)
+    FORMATS.update([*rows[:place], (name, added), *rows[place:]])
 
 
 def row_of(name: str) -> Format:
@@ -192,7 +187,7 @@ def row_of(name: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     kind = READERS[name]
-    title = next(iter((kind.__doc__ or "").strip().splitlines()), "") or name
+    title = (kind.__doc__ or "").strip().partition("\n")[0] or name
     return Format("", title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")
 
 
@@ -207,13 +202,15 @@ def reader_of(head: bytes) -> Reader | None:
         return None
     line = next(nonblank_lines(head), b"").strip(SPACE)
     opening = raw_members(line) or {}
-    if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
+    is_alone = len(line) == len(head.strip(SPACE))
+    if is_alone and opening and opening.keys() <= FIELDS and is_body(opening):
         return Bodies(Sliced.of(line, opening))  # most files of folders with bodies
-    names = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
+    is_pack = head.startswith(OPENING)
+    names = [name for name, row in FORMATS.items() if is_pack or not row.packed]
     generic = [name for name in names if name in GENERIC]
     specific = [name for name in names if name not in GENERIC]
     signs = _Signs(head)
-    has_lines = head.startswith(OPENING) or begins_with_records(head)
+    has_lines = is_pack or begins_with_records(head)
     # an object is searched for records only if no reader of documents recognises it
     is_object = not has_lines and not opening and line[:1] == b"{"
     documents = [name for name in specific if FORMATS[name].document] if is_object else []
@@ -269,28 +266,23 @@ class _Signs:
     def __init__(self, head: bytes) -> None:
         self._head = head
         self._start = head[:_START]
+        self._quoted_words: set[bytes] | None = None  # until they are asked for
 
     def has_one_of(self, signs: tuple[bytes, ...]) -> bool:
-        """Return whether one of these signs is in the beginning."""
-        return any(sign in self._start for sign in signs) or any(
-            sign in (self._quoted_words if _QUOTED_WORD.fullmatch(sign) else self._head) for sign in signs
-        )
-
-    @cached_property
-    def _quoted_words(self) -> set[bytes]:
-        return {word[0] for word in _QUOTED_WORD.finditer(self._head)}
+        if any(sign in self._start for sign in signs):
+            return True
+        if self._quoted_words is None:
+            self._quoted_words = {word[0] for word in _QUOTED_WORD.finditer(self._head)}
+        return any(sign in (self._quoted_words if _QUOTED_WORD.fullmatch(sign) else self._head) for sign in signs)
 
 
 def _first_that_recognises(head: bytes, records: bytes, names: list[str], signs: _Signs) -> str | None:
-    """Return the first of these formats whose reader recognises a file: readers of records by its `records`.
-
-    The first record rules many out before their readers are imported.
-    """
+    """Return the first of these formats whose reader recognises a file: readers of records by its `records`."""
     opening = (raw_members(next(nonblank_lines(records), b"").strip(SPACE)) or {}).keys()
     for name in names:
         row = FORMATS[name]
         if opening >= row.members and (not row.signs or signs.has_one_of(row.signs)):
-            reader = READERS[name]
+            reader = READERS[name]  # importing one takes longer than these tests
             reads_records = getattr(reader, "reads_arrays", False)
             if reader.recognises(records if records and reads_records else head):
                 return name
@@ -319,23 +311,20 @@ def formats() -> list[FormatResult]:
     """Return all formats: session logs first, each kind in the order in which its readers are tried."""
     from lore.model.results.found import FormatResult  # noqa: PLC0415 - only `lore formats` lists them
 
-    order = list(HOLDS)
-    names = [*FORMATS, *(name for name in READERS if name not in FORMATS)]
     results: list[FormatResult] = []
-    for name in sorted(names, key=lambda name: order.index(READERS[name].yields)):
-        row, kind, lacks = row_of(name), READERS[name], lacks_of(name) or None
-        results.append(FormatResult(
-            name, row.title, HOLDS[kind.yields], row.fidelity, row.requests, row.bills, row.system_prompt, row.tools,
-            row.compaction, lacks,
-        ))  # fmt: skip
+    for kind, holds in HOLDS.items():
+        for name in (*FORMATS, *(name for name in READERS if name not in FORMATS)):
+            if READERS[name].yields == kind:
+                row = row_of(name)
+                results.append(FormatResult(
+                    name, row.title, holds, row.fidelity, row.requests, row.bills, row.system_prompt, row.tools,
+                    row.compaction, lacks_of(name) or None,
+                ))  # fmt: skip
     return results
 
 
 def lacks_of(name: str, basis: PromptBasis | None = None) -> str:
-    """Return which parts of prompts the logs of a format lack; empty if they hold all, or if that is not known.
-
-    `basis` is a prompt of the log: a system prompt and tools that it records are not missing.
-    """
+    """Return what a format's logs lack of prompts, or its log with the prompt `basis`; empty: nothing, or unknown."""
     row = FORMATS.get(name)
     neither = row is not None and row.system_prompt == row.tools == "no"
     what = getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")

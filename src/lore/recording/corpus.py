@@ -112,13 +112,21 @@ class Source:
         yield from self._unpack(first, chunks)
 
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
-        """Return the pieces of the recording: decompressed, and in UTF-8; an archive or a database as what it holds."""
+        """Return the recording in pieces: decompressed, in UTF-8, and without record separators (0x1E)."""
         if first.startswith(packed.ARCHIVE):
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
         whole = chain((first,), tail)
-        kind = compression_of(first)
-        return _plain_text(_decompress(whole, kind, show(self.name)) if kind else whole)
+        if kind := compression_of(first):
+            whole = _decompress(whole, kind, show(self.name))
+        start, whole = peek(whole)
+        if start == _SEPARATOR:
+            return (piece.replace(_SEPARATOR, b" ") for piece in whole)
+        first = next(whole, b"")
+        whole = chain((first,), whole)
+        if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # PowerShell writes it
+            return (text.encode("utf-8", "replace") for text in iterdecode(whole, "utf-16", "replace"))
+        return whole
 
 
 def _decompress(chunks: Iterator[bytes], kind: str, label: str) -> Iterator[bytes]:
@@ -126,18 +134,6 @@ def _decompress(chunks: Iterator[bytes], kind: str, label: str) -> Iterator[byte
         yield from unpack(chunks, kind, must_end=True)
     except ContentError as error:
         raise LoreError(f"cannot read {label}: {error}", where=Where(label)) from None
-
-
-def _plain_text(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield text as readers expect it: in UTF-8 (PowerShell writes UTF-16), each record separator (0x1E) as a space."""
-    start, whole = peek(chunks)
-    if start == _SEPARATOR:
-        return (piece.replace(_SEPARATOR, b" ") for piece in whole)
-    first = next(whole, b"")
-    whole = chain((first,), whole)
-    if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        return (text.encode("utf-8", "replace") for text in iterdecode(whole, "utf-16", "replace"))
-    return whole
 
 
 class Stdin(Source):
@@ -149,15 +145,12 @@ class Stdin(Source):
         if sys.stdin is None:
             raise LoreError("standard input is closed", hint="name a file, or pipe one in")
         try:
-            descriptor = sys.stdin.fileno()
+            descriptor, remaining = sys.stdin.fileno(), sys.maxsize
             status = os.fstat(descriptor)
-            is_file = stat.S_ISREG(status.st_mode)
-            remaining = status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if is_file else None
-            while remaining is None or remaining > 0:
-                data = os.read(descriptor, size if remaining is None else min(size, remaining))
-                if not data:
-                    return
-                remaining = None if remaining is None else remaining - len(data)
+            if stat.S_ISREG(status.st_mode):
+                remaining = max(0, status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
+            while data := os.read(descriptor, min(size, remaining)):
+                remaining -= len(data)
                 yield data
         except OSError as error:
             raise unreadable(self.name, error) from None
@@ -178,7 +171,7 @@ class LocalFile(Source):
 
     def _open_file(self) -> FileIO:
         if not stat.S_ISREG(os.stat(self.name).st_mode):
-            raise LoreError(f"{show(self.name)} is not a file", hint=folder_hint(self.name))
+            raise LoreError(f"{show(self.name)} is not a file", hint=_folder_hint(self.name))
         return WholeFile(self.name)
 
     def recording(self) -> Iterator[bytes]:
@@ -260,7 +253,7 @@ class Remote(Source):
             yield from filesystem.remote_pieces(self.name, size)
         except FileNotFoundError:
             if filesystem.is_folder(self.name):
-                raise LoreError(f"{show(self.name)} is not a file", hint=folder_hint(self.name)) from None
+                raise LoreError(f"{show(self.name)} is not a file", hint=_folder_hint(self.name)) from None
             raise
         except OSError as error:
             raise unreadable(self.name, error) from None
@@ -382,10 +375,7 @@ def open_head(path: str) -> Opened:
 
 
 def common_length(first: str, second: str) -> tuple[int, int, int]:
-    """Return the sizes of two inputs and the length of their common prefix, in bytes.
-
-    Raises LoreError for what cannot be read.
-    """
+    """Return the bytes of two inputs and of their common prefix; raises LoreError for what cannot be read."""
     sides, buffers = [pieces(first, _BLOCK), pieces(second, _BLOCK)], [b"", b""]
     common = 0
     while True:
@@ -400,7 +390,7 @@ def common_length(first: str, second: str) -> tuple[int, int, int]:
     return before + after[0], before + after[1], common
 
 
-def folder_hint(path: str) -> str:
+def _folder_hint(path: str) -> str:
     """Return what to do if a command needs a regular file, and `path` is a folder, a pipe or a device."""
     return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
 
@@ -418,10 +408,7 @@ def unreadable(path: str, error: OSError) -> LoreError:
 
 
 def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
-    """Return the entries of a folder, in any order; none if it is missing or no folder.
-
-    Another error is passed to `failed_on`; the entries before it are returned.
-    """
+    """Return the entries of a folder in any order, none if it is missing; `failed_on` receives any other error."""
     entries: list[filesystem.FolderEntry | os.DirEntry[str]] = []
     try:
         entries.extend(filesystem.entries(folder))
@@ -437,7 +424,7 @@ def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
 
     Links to folders are not followed. A folder that cannot be listed is passed to `failed_on`, with the reason.
     """
-    with filesystem.listed(folder):
+    with filesystem.list_once(folder):
         waiting = [folder]
         while waiting:
             place = waiting.pop()

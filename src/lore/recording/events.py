@@ -25,7 +25,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.results.measured import Measurement
-from lore.model.state import Chain, ClosedTurn, FoldedSession
+from lore.model.state import Chain, FoldedSession
 from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
@@ -72,10 +72,7 @@ class EventRecording(Recording):
         return self._with_companions(reads) if self.companions else reads
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
-        """Yield a log's reads, then those of its companions without their headers: the session has one already.
-
-        A companion's chain whose name is taken is named after its file. A companion that cannot be read is a problem.
-        """
+        """Yield a log's reads, then those of its companions without their headers: the session has one already."""
         used_names, is_started = {e.MAIN}, False
         for read in reads:
             main_event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
@@ -115,6 +112,7 @@ class EventRecording(Recording):
         return self._folding.state()
 
     def apply(self, read: Read, event: e.Event) -> None:
+        """Fold an event; report its problems, and keep what turns and callers need of it."""
         problems = self.begin(event) if type(event) is e.TurnStarted else self._folding.apply(event)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
@@ -134,20 +132,26 @@ class EventRecording(Recording):
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             if type(event) is e.TurnStarted:
                 if successive and not self.watchful and event.chain not in self._assemblers:
-                    yield from map(self._complete, waiting.values())
+                    yield from map(self._complete_turn, waiting.values())
                     waiting.clear()
-                    self._forget_chains()
-                of_requests = self._is_of_requests  # the end of each follows directly after its start
-                for name in list(waiting) if of_requests else [event.chain] if event.chain in waiting else ():
-                    yield self._complete(waiting.pop(name))
+                    self._forgotten += self._assemblers  # a file may hold any number of conversations
+                    for name in self._assemblers:
+                        self._folding.forget(name)
+                    self._assemblers.clear()
+                    self._opaque_types.clear()
+                # the end of a recorded request follows directly after its start
+                for name in list(waiting) if self._origin.yields == "exchanges" else [event.chain]:
+                    if (turn := waiting.pop(name, None)) is not None:
+                        yield self._complete_turn(turn)
                 self.apply(read, event)
                 waiting[event.chain] = self._start_turn(event.chain, read)
             elif type(read.value) is Problem:
-                self.problems.add(read.value, self._file_of(read) or self.shown)
+                file = os.path.join(self.shown, read.file) if read.file else self.shown  # of a folder that is read
+                self.problems.add(read.value, file)
             else:
                 self.apply(read, event)
         for turn in waiting.values():
-            yield self._complete(turn)
+            yield self._complete_turn(turn)
 
     @property
     def _origin(self) -> type[Reader]:
@@ -159,25 +163,9 @@ class EventRecording(Recording):
             load_plugins()
         return READERS.get(origin, type(self.reader))
 
-    @property
-    def _is_of_requests(self) -> bool:
-        return self._origin.yields == "exchanges"
-
-    def _forget_chains(self) -> None:
-        """Forget the chains that had turns, because a file may hold any number of conversations."""
-        self._forgotten += self._assemblers
-        for over in self._assemblers:
-            self._folding.forget(over)
-        self._assemblers.clear()
-        self._opaque_types.clear()
-
     def forgotten(self) -> list[str]:
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
-
-    def _file_of(self, read: Read) -> str:
-        """Return the file of a read if a folder is read as one recording, else an empty text."""
-        return os.path.join(self.shown, read.file) if read.file else ""
 
     def begin(self, event: e.TurnStarted) -> Sequence[Problem]:
         """Fold a turn's start; in lore's own logs first the events that lore derives at that point."""
@@ -187,18 +175,21 @@ class EventRecording(Recording):
         planner = self._planners.get(event.chain)
         if planner is None:
             if self._saved is None:
-                self._saved = look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
+                self._saved = _look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
             planner = self._planners[event.chain] = Planner(self._rules, self._saved)
         in_loops = expresses(self.dialect_for(session), IN_LOOPS)
         planned = planner.plan(session, self._folding.chain(event.chain), event, in_loops=in_loops)
         problems = [problem for derived in planned for problem in self._folding.derive(derived)]
         return (*problems, *self._folding.apply(event))
 
-    def _complete(self, turn: Turn) -> Turn:
+    def _complete_turn(self, turn: Turn) -> Turn:
+        """Return a turn after setting what the end of its request says."""
         last = self._folding.peek(turn.chain).last
         if last is not None and last.turn == turn.number:
-            turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, _copy_name(last)
-            turn.hashes = last.hashes
+            usage, name = last.usage, last.response_id
+            if usage is not None and name is not None:  # only copies share both: a mock may give an id twice
+                name = f"{name} {usage.uncached_tokens} {usage.read_tokens} {usage.write_tokens}"
+            turn.usage, turn.verdict, turn.response_id, turn.hashes = usage, last.verdict, name, last.hashes
             if self._origin.clock == "first_line":
                 turn.answered = last.at
         return turn
@@ -226,7 +217,7 @@ class EventRecording(Recording):
         opened = chain.turn
         assert opened is not None
         has_system = not is_absent(chain.system) and dialect.name == session.dialect
-        whole = has_system and self._lacks_only_tools
+        whole = has_system and not self._records_tools
 
         def make_prompt() -> tuple[Prompt, Vector[str]]:
             assembly = assembler.assemble(session, chain)
@@ -236,7 +227,7 @@ class EventRecording(Recording):
         turn.line, turn.byte = read.line, read.byte
         lines = self._lines_of_signs
         turn.signs = tuple([msgspec.structs.replace(sign, line=lines.get((name, sign.name))) for sign in opened.signs])
-        turn.file = self._file_of(read)
+        turn.file = os.path.join(self.shown, read.file) if read.file else ""
         turn.given_up = opened.given_up
         if opened.call is not None:
             turn.call = opened.call
@@ -246,10 +237,10 @@ class EventRecording(Recording):
             fidelity: Fidelity = "structural" if whole else "reconstructed"
             turn.basis = PromptBasis(chain.entries, dialect.name, chain.model, (chain.system, chain.tools), fidelity)
         else:
-            self._make(turn, assembler, chain, read)
+            self._assemble_now(turn, assembler, chain, read)
         return turn
 
-    def _make(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
+    def _assemble_now(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
         """Assemble a turn's prompt now, so that its problems are reported in order; templates render on demand."""
         prompt, problems, omitted = assembler.assemble(self._folding.session, chain, finished=False)
         turn.omitted = omitted
@@ -259,7 +250,7 @@ class EventRecording(Recording):
             turn.unexpressed = self._opaque_types.setdefault(turn.chain, OpaqueTypes()).types_in(chain.entries)
             left_out = len(turn.unexpressed) + len(omitted)
             prompt = raise_to_structural(prompt, whole=self.is_whole(chain), omitted_count=left_out)
-        if self._is_of_requests and not self.watchful:
+        if self._origin.yields == "exchanges" and not self.watchful:
             prompt = drop_unrendered(prompt, turn.call.endpoint)
         turn.source = lambda: (assembler.finish(prompt), omitted)
 
@@ -268,12 +259,12 @@ class EventRecording(Recording):
         if self._folding.session.is_own or chain.tools is None or is_absent(chain.system):
             return False
         completion = self.options.completion
-        return (completion is not None and completion.tools is not None) or not self._lacks_only_tools
+        return (completion is not None and completion.tools is not None) or self._records_tools
 
     @property
-    def _lacks_only_tools(self) -> bool:
-        """Whether the format of the session holds everything of a prompt except the client's own tools."""
-        return getattr(self._origin, "records_builtin_tools", True) is False
+    def _records_tools(self) -> bool:
+        """Whether logs of the session's format that hold tools hold the client's own ones, too."""
+        return getattr(self._origin, "records_builtin_tools", True)
 
 
 def _free_name(chain: str, path: str, used_names: set[str]) -> str:
@@ -286,14 +277,6 @@ def _free_name(chain: str, path: str, used_names: set[str]) -> str:
     return name
 
 
-def _copy_name(turn: ClosedTurn) -> str | None:
-    """Return a name that only copies of a turn share: an id alone is not enough, as a mock may give it twice."""
-    usage = turn.usage
-    if usage is None or turn.response_id is None:
-        return turn.response_id
-    return f"{turn.response_id} {usage.uncached_tokens} {usage.read_tokens} {usage.write_tokens}"
-
-
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:
     """Return a recording that is a session log; raises LoreError for any other, which is not what `instead` names."""
     if isinstance(recording, EventRecording):
@@ -301,11 +284,8 @@ def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecord
     raise LoreError(f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as {instead}", hint=hint)
 
 
-def look_ahead(path: str) -> SavedEvents:
-    """Return facts about a log's turns from its later lines; nothing if the input can be read only once.
-
-    Costs one more pass over the bytes; only lines with the right words are decoded.
-    """
+def _look_ahead(path: str) -> SavedEvents:
+    """Return facts about a log's turns by one more pass over its bytes; none if it can be read only once."""
     try:
         if corpus.is_stream(path):
             return SavedEvents()

@@ -82,16 +82,13 @@ def schemes() -> tuple[str, ...]:
 
 def is_remote(path: str) -> bool:
     """Return whether a name has the scheme of a remote file or folder."""
-    return "://" in path[: _LONGEST_SCHEME + 3] and _scheme_of(path) in schemes()
-
-
-def _scheme_of(path: str) -> str:
-    return path.partition("://")[0].lower()
+    scheme, separator, _ = path[: _LONGEST_SCHEME + 3].partition("://")
+    return separator != "" and scheme.lower() in schemes()
 
 
 def _remote(path: str) -> RemoteFiles:
     """Return the reader of a remote name; raises LoreError if its plug-in is missing."""
-    return _remote_files(_scheme_of(path))
+    return _remote_files(path.partition("://")[0].lower())
 
 
 @cache
@@ -147,7 +144,7 @@ def status(path: str) -> Status:
     return _remote(path).status(path)
 
 
-def opened(path: str) -> BinaryIO:
+def open_file(path: str) -> BinaryIO:
     """Open a file for reading, with seeking; raises OSError."""
     return _remote(path).opened(path, in_order=False) if is_remote(path) else io.BufferedReader(WholeFile(path))
 
@@ -164,13 +161,13 @@ _FETCHED: dict[str, bytes] = {}  # small remote files that will be read next
 
 
 @contextmanager
-def fetched(paths: list[str]) -> Generator[None]:
+def prefetch(paths: list[str]) -> Generator[None]:
     """Fetch small remote files in parallel; inside the context they are read from memory."""
-    by_scheme: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}  # by scheme
     for path in paths:
-        by_scheme.setdefault(_scheme_of(path), []).append(path)
-    for scheme, group in by_scheme.items():
-        _FETCHED.update(_remote_files(scheme).fetch(group))
+        groups.setdefault(path.partition("://")[0].lower(), []).append(path)
+    for group in groups.values():
+        _FETCHED.update(_remote(group[0]).fetch(group))
     try:
         yield
     finally:
@@ -206,7 +203,7 @@ def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
         yield from listing
 
 
-def listed(folder: str) -> AbstractContextManager[object]:
+def list_once(folder: str) -> AbstractContextManager[object]:
     """Return a context in which a remote folder is listed once, with all below it."""
     return _remote(folder).listed(folder) if is_remote(folder) else nullcontext()
 

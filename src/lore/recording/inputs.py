@@ -14,13 +14,13 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.formats.contents import recorded_body
+from lore.formats.folders import PackHeader
 from lore.model.deferred import pattern
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
@@ -32,8 +32,6 @@ _MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
-
-T = TypeVar("T")
 
 
 class Input(Struct, frozen=True):
@@ -59,14 +57,18 @@ def inputs(paths: list[str], is_wanted: Callable[[Input], bool] | None = None) -
     files: dict[object, Input] = {}
     for path in paths:
         for file in _inputs_of(path):
-            key, file = _identified(file)
+            key, file = _identify(file)
             if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                 continue
             before = files.setdefault(key, file)
             if file.is_named and not before.is_named:
                 files[key] = replace(before, is_named=True)
-    every = drop_moved(list(files.values()), lambda file: file)
-    return [file for file in every if is_wanted is None or filesystem.is_remote(file.path) or is_wanted(file)]
+    moved = moved_to_database([file.path for file in files.values()])
+    return [
+        file for file in files.values()
+        if (file.is_named or file.path not in moved)
+        and (is_wanted is None or filesystem.is_remote(file.path) or is_wanted(file))
+    ]  # fmt: skip
 
 
 list_inputs = inputs  # the public name: `lore.recording.inputs` is this module
@@ -80,43 +82,38 @@ def fetched_ahead(files: Sequence[Input]) -> bool:
 
 def ahead(files: Sequence[Input]) -> Iterator[Input]:
     """Yield files one by one; small remote ones are fetched in groups."""
-    if not any(filesystem.is_remote(file.path) for file in files):
-        yield from files
-        return
     for start in range(0, len(files), _AT_ONCE):
         group = files[start : start + _AT_ONCE]
         small = [file.path for file in group if 0 < file.size <= _FETCHED and filesystem.is_remote(file.path)]
-        with filesystem.fetched(small):
+        with filesystem.prefetch(small):  # nothing to fetch of local files
             yield from group
-
-
-def drop_moved(entries: list[T], input_of: Callable[[T], Input]) -> list[T]:
-    """Drop files that an agent moved into a database that is among the inputs, except those that are named."""
-    if not any("#" in input_of(entry).path for entry in entries):
-        return entries
-    moved = moved_to_database(input_of(entry).path for entry in entries)
-    return [entry for entry in entries if input_of(entry).is_named or input_of(entry).path not in moved]
 
 
 def _inputs_of(path: str) -> Iterator[Input]:
     if not is_pattern(path):
-        yield from _below(path, is_named=True)
+        yield from _inputs_at(path, is_named=True)
         return
     failed: list[Input] = []
-    with filesystem.listed(fixed(path)) if "**" in path else nullcontext():
-        matched = matches(path, lambda place, error: failed.append(Input(place, is_named=False, error=error)))
-        is_missing = bool(fixed(path)) and not filesystem.is_folder(fixed(path))
-        if is_missing or (not matched and not failed):
+    separated = path.replace(os.altsep or os.sep, os.sep)
+    start = _MAGIC.search(path)
+    base = path[: separated.rfind(os.sep, 0, start.start() if start else None) + 1]  # the folder where it begins
+    parts = separated[len(base) :].split(os.sep)
+    with filesystem.list_once(base) if "**" in path else nullcontext():
+        matched = sorted(set(_match_parts(
+            base, parts, lambda place, error: failed.append(Input(place, is_named=False, error=error))
+        )))  # fmt: skip
+        if base and not filesystem.is_folder(base):
+            hint = f"there is no folder {corpus.show(base)}"
+            raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
+        if not matched and not failed:
             hint = "`*` stands for one name, `**` for any folders; hidden files are omitted"
-            if is_missing:
-                hint = f"there is no folder {corpus.show(fixed(path))}"
             raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
         yield from failed
         for name in matched:
-            yield from _below(name, is_named=False)
+            yield from _inputs_at(name, is_named=False)
 
 
-def _stored(url: str) -> Iterator[Input]:
+def _sessions_of_store(url: str) -> Iterator[Input]:
     """Yield the sessions of a store, after the reason why some of them cannot be listed."""
     from lore.store.reserved import drop_reserved  # noqa: PLC0415 - few runs name a store
 
@@ -130,16 +127,16 @@ def _stored(url: str) -> Iterator[Input]:
     yield from (Input(f"{url}#{session.session_id}", is_named=False, size=session.size) for session in sessions)
 
 
-def _below(path: str, *, is_named: bool) -> Iterator[Input]:
+def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
     """Yield a file with its companions, or the files of a folder, or the sessions of a store or database."""
     path = packed.task_of(path)
     match source := corpus.resolve(path):
         case corpus.Stdin():
             yield Input(path, is_named)
         case corpus.StoreSource(address=None):
-            yield from _stored(path)
+            yield from _sessions_of_store(path)
         case corpus.Folder() | corpus.Remote() if filesystem.is_folder(path):
-            yield from _in_folder(path)
+            yield from _files_in_folder(path)
         case _ if sessions := _sessions_in(path):
             yield from sessions
         case _:
@@ -149,7 +146,7 @@ def _below(path: str, *, is_named: bool) -> Iterator[Input]:
                 yield from (Input(companion, is_named=False) for companion in companions(path))
 
 
-def _in_folder(path: str) -> Iterator[Input]:
+def _files_in_folder(path: str) -> Iterator[Input]:
     failed: list[Input] = []
     folder, together = "", frozenset[str]()
     for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, is_named=False, error=error))):
@@ -170,7 +167,7 @@ def _sessions_in(path: str) -> list[Input]:
     return [Input(row.name, is_named=False, size=row.size, written=row.written) for row in sessions.values()]
 
 
-def _identified(file: Input) -> tuple[object, Input]:
+def _identify(file: Input) -> tuple[object, Input]:
     """Return a key that all names of a file share, and the input with its size."""
     path = file.path
     if file.error is not None:
@@ -221,16 +218,12 @@ def _is_body(path: str, format: str | None) -> bool:
     return kind is not None and kind.name == "bodies" and recorded_body(head.strip()) is not None
 
 
-def open_input(
-    file: Input, options: Options, problems: Problems, opened: corpus.Opened | None = None
-) -> Recording:  # fmt: skip
-    """Open an input, of several files if they are joined; raises LoreError as `Options.open` does.
-
-    `opened` is one file that the caller has opened.
-    """
+def open_input(file: Input, options: Options, problems: Problems, opened: corpus.Opened | None = None) -> Recording:
+    """Open an input, joined files as one, or `opened` instead; raises LoreError as `Options.open` does."""
     if not file.together:
         return options.open(file.path, problems, opened=opened, growing=False)
-    opened = corpus.Opened(packed.BODIES_OPENING, packed.bodies_stream(file.together))
+    headers = [PackHeader(packed.PAIRS, path, place=True) for path in file.together]
+    opened = corpus.Opened(packed.BODIES_OPENING, packed.pack_stream("", headers))
     return replace(options, format=None).open("", problems, opened=opened, growing=False)
 
 
@@ -246,39 +239,26 @@ def is_pattern(path: str) -> bool:
     return not os.path.lexists(path) and scheme_of(path) is None
 
 
-def matches(pattern: str, failed_on: corpus.OnFailure) -> list[str]:
-    """Return the files and folders that match a pattern, sorted.
+def _match_parts(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterator[str]:
+    """Yield what the parts of a pattern match in a folder (a path that ends in a separator, or is empty).
 
     `*`, `?` and `[…]` match within one name, `**` any number of folders, without links to folders. A hidden name is
     matched only by a part that begins with a dot.
     """
-    base = fixed(pattern)
-    parts = pattern.replace(os.altsep or os.sep, os.sep)[len(base) :].split(os.sep)
-    return sorted(set(_matches(base, parts, failed_on)))
-
-
-def fixed(pattern: str) -> str:
-    """Return the folder in which a pattern begins, with a separator at its end; empty for the current one."""
-    start = _MAGIC.search(pattern)
-    return pattern[: pattern[: start.start() if start else None].replace(os.altsep or os.sep, os.sep).rfind(os.sep) + 1]
-
-
-def _matches(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterator[str]:
-    """Yield what the parts of a pattern match in a folder (a path that ends in a separator, or is empty)."""
     part, *tail = parts
     if part == "**":
-        yield from _matches(base, tail, failed_on) if tail else [base]
+        yield from _match_parts(base, tail, failed_on) if tail else [base]
     elif _MAGIC.search(part) is None:
         if filesystem.exists(base + part) if part else filesystem.is_folder(base):  # no part: a separator at the end
-            yield from _matches(base + part + os.sep, tail, failed_on) if tail else [base + part]
+            yield from _match_parts(base + part + os.sep, tail, failed_on) if tail else [base + part]
         return
     for entry in corpus.list_folder(base or ".", failed_on):
         is_hidden = entry.name.startswith(".")
         if part == "**":
             if not is_hidden and entry.is_dir(follow_symlinks=False):
-                yield from _matches(base + entry.name + os.sep, parts, failed_on)
+                yield from _match_parts(base + entry.name + os.sep, parts, failed_on)
         elif (not is_hidden or part.startswith(".")) and fnmatch.fnmatch(entry.name, part):
-            yield from _matches(base + entry.name + os.sep, tail, failed_on) if tail else [base + entry.name]
+            yield from _match_parts(base + entry.name + os.sep, tail, failed_on) if tail else [base + entry.name]
 
 
 def written_at(file: Input) -> float | None:

@@ -1,7 +1,7 @@
 """Open a recording: choose its reader, and return a `Recording`.
 
 The reader is the one named, or the one that recognises the content: as it is, or without the log text before each
-record or the wrapper that Docker and CloudWatch put around each line.
+record or the wrapper that Docker and CloudWatch put around each line; every record keeps its line and byte.
 """
 
 from __future__ import annotations
@@ -76,22 +76,7 @@ class Options(msgspec.Struct, frozen=True):
         requests as they come, not sorted by time.
         """
         growing = opened is not None if growing is None else growing
-        opened = opened or corpus.open_head(path)
-        reader = _reader(opened.head, self.format)
-        is_text = reader is not None and (self.format is None or getattr(FORMATS.get(reader.name), "text", False))
-        if not is_text and (bare := _without_log_text(opened)) is not None:
-            reader, opened = _reader(bare.head, self.format), bare
-        if self.format is None and (reader is None or reader.name in GENERIC):
-            inner = _without_wrapper(opened)
-            inside = None if inner is None else _reader(inner.head, None)
-            if inner is not None and inside is not None and (reader is None or inside.name not in GENERIC):
-                reader, opened = inside, inner
-        if self.format is None and (reader is None or reader.name in GENERIC):
-            foreign = find_foreign_file(opened.head, path)
-            if foreign is not None:  # a file of an agent that lore does not read
-                raise UnrecognisedError(f"{corpus.show(path)} is {foreign.what}: {foreign.why}", hint=foreign.hint)
-        if reader is None:
-            raise _unrecognised(path, opened)
+        reader, opened = _choose_reader(path, opened or corpus.open_head(path), self.format)
         problems = problems or Problems()
         if reader.yields == "events":
             from lore.recording.events import EventRecording  # noqa: PLC0415 - listing recordings does not need it
@@ -114,48 +99,63 @@ class Options(msgspec.Struct, frozen=True):
         return recording
 
 
+def _choose_reader(path: str, opened: corpus.Opened, format: str | None) -> tuple[Reader, corpus.Opened]:
+    """Return a reader and what it reads: the file, or it without log text or wrapper; raises UnrecognisedError."""
+    reader = _reader(opened.head, format)
+    is_text = reader is not None and (format is None or getattr(FORMATS.get(reader.name), "text", False))
+    if not is_text and (bare := _without_log_text(opened)) is not None:
+        reader, opened = _reader(bare.head, format), bare
+    if format is None and (reader is None or reader.name in GENERIC):
+        inner = _without_wrapper(opened)
+        inside = None if inner is None else _reader(inner.head, None)
+        if inner is not None and inside is not None and (reader is None or inside.name not in GENERIC):
+            reader, opened = inside, inner
+        is_open = reader is None or reader.name in GENERIC  # whose file it is
+        foreign = find_foreign_file(opened.head, path) if is_open else None
+        if foreign is not None:  # a file of an agent that lore does not read
+            raise UnrecognisedError(f"{corpus.show(path)} is {foreign.what}: {foreign.why}", hint=foreign.hint)
+    if reader is None:
+        raise _unrecognised(path, opened)
+    return reader, opened
+
+
 _RECORDINGS = (".jsonl", ".ndjson", ".har")  # how names of recordings end
 _DOCUMENTS = (".json", ".yaml", ".yml")  # they may be recordings, too
 _AGAIN = "record it again, or leave it out"
 
 
 def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
-    is_recording = path.endswith(_RECORDINGS)
-    cut = "cut off in its first record" if is_recording else "JSON that ends early"
-    error = _as_unrecognised(path, opened.head, cut if _is_cut(opened) else "")
-    error.is_damaged = is_recording and (error.hint == _AGAIN or describe(opened.head)[0] == "")
-    if opened.head.startswith(LFS_POINTER):
-        error.is_damaged = path.endswith((*_RECORDINGS, *_DOCUMENTS))
-    return error
-
-
-def _is_cut(opened: corpus.Opened) -> bool:
-    """Return whether a file is the beginning of one JSON object."""
-    text = opened.head.removeprefix(BOM).strip()
-    is_open = text[:1] == b"{" and end_of_value(memoryview(text), 0) == -1
-    return is_open and all(size <= len(opened.head) for size in accumulate(map(len, opened.data)))
-
-
-def _as_unrecognised(path: str, head: bytes, cut: str) -> UnrecognisedError:
+    """Return the error for a file that no reader recognises; reads the rest of one that may be cut off."""
+    head, is_recording = opened.head, path.endswith(_RECORDINGS)
     if not head.strip():
-        return UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
-    what, hint = (cut, _AGAIN) if cut else describe(head)
+        error = UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
+        error.is_damaged = is_recording
+        return error
+    text = head.removeprefix(BOM).strip()
+    is_open = text[:1] == b"{" and end_of_value(memoryview(text), 0) == -1
+    what, hint = describe(head)
+    is_damaged = is_recording and not what
+    if head.startswith(LFS_POINTER):
+        is_damaged = path.endswith((*_RECORDINGS, *_DOCUMENTS))
+    if is_open and all(size <= len(head) for size in accumulate(map(len, opened.data))):  # nothing follows
+        what, hint = "cut off in its first record" if is_recording else "JSON that ends early", _AGAIN
+        is_damaged = is_recording
     details = f" ({what})" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)
         details += f"; {fault}" if fault else ""
-    return UnrecognisedError(f"{corpus.show(path)}: unrecognised format{details}", hint=hint or HINT_FORMATS)
+    error = UnrecognisedError(f"{corpus.show(path)}: unrecognised format{details}", hint=hint or HINT_FORMATS)
+    error.is_damaged = is_damaged
+    return error
 
 
 _BANNER = pattern(rb'(?:(?!\{|\[[ \t\r]*[{\n])[^\n`"]{0,500}+\n){1,20}?(?=\{"|\{[ \t\r]*\n|\[[ \t\r]*[{\n])')
+_NOT_FEED = pattern(rb"[^\n]")
 _LOGGED = pattern(rb'^(?:[^\n{ \t][^\n{]{0,200}+(?=(\{")[^\n]*\}[ \t\r]*$)|[^\n"]++$)', re.MULTILINE)
 
 
 def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
-    """Return a file with leading lines, or the log prefix of each record (time and level), replaced by spaces.
-
-    Return None unless the file begins so, or at least a third of the lines hold a record. Records keep line and byte.
-    """
+    """Return a file with spaces for its leading lines, or for the log prefix of each record; None if it has neither."""
     head = opened.head
     if may_be_recording(head):
         return None
@@ -163,17 +163,14 @@ def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
         blank = _NOT_FEED.sub(b" ", banner[0])
         pieces = chain((blank + next(opened.data, b"")[len(blank) :],), opened.data)
         return corpus.Opened(blank + head[len(blank) :], pieces)
-    least = max(1, head.count(b"\n") - head.count(b"\n\n")) / 3
+    least = max(1, head.count(b"\n") - head.count(b"\n\n")) / 3  # lines with a record
     if head.count(b'{"') < least or sum(match[1] is not None for match in _LOGGED.finditer(head)) < least:
         return None
-    return corpus.Opened(_blank_logged(head), map(_blank_logged, _whole_lines(opened.data)))
 
+    def blank_log_text(lines: bytes) -> bytes:
+        return _LOGGED.sub(lambda match: b" " * len(match[0]), lines)
 
-_NOT_FEED = pattern(rb"[^\n]")
-
-
-def _blank_logged(lines: bytes) -> bytes:
-    return _LOGGED.sub(lambda match: b" " * len(match[0]), lines)
+    return corpus.Opened(blank_log_text(head), map(blank_log_text, _whole_lines(opened.data)))
 
 
 def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -191,10 +188,7 @@ _LOOKED_AT = 64  # lines at a file's beginning: a program may write other text b
 
 
 def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
-    """Return the records that are texts in a member of each line, as Docker and CloudWatch keep what a program prints.
-
-    None if the first lines hold none. Every record keeps its line and byte.
-    """
+    """Return the records that are texts in a member of each line, as Docker and CloudWatch keep output; else None."""
     first = islice(nonblank_lines(opened.head) if any(map(opened.head.count, _WRAPPED)) else (), _LOOKED_AT)
     lines = [raw_members(line) or {} for line in first]
     name = next((name for record in lines for name, raw in record.items() if raw.startswith(_WRAPPED)), None)
@@ -206,10 +200,7 @@ def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
 
 
 def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterator[bytes]:
-    """Yield the text in a member of each line, padded to the bytes and lines of these; blank if it is no object.
-
-    Docker cuts a text after 16 KiB: all up to one that ends with a line feed are one (`may_be_cut`).
-    """
+    """Yield the text in a member of each line, padded to the bytes and lines of these; blank if it is no object."""
     texts, size, ends = list[bytes](), 0, 0  # pieces of a text, with the bytes and line feeds of their lines
     for piece in _whole_lines(pieces):
         for line in piece.splitlines(keepends=True):
@@ -220,6 +211,7 @@ def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterat
             texts.append(unescape((record or {}).get(name, b'""')))
             size, ends = size + len(line), ends + line.endswith(b"\n")
             is_object = texts[0][:1] == b"{"
+            # Docker cuts a text after 16 KiB: all up to one that ends with a line feed are one
             if not (is_object and may_be_cut) or texts[-1][-1:] in (b"\n", b"") or size >= RECORD_BYTES:
                 text = b"".join(texts).strip().replace(b"\n", b" ") if is_object else b""
                 yield text.ljust(size - ends) + b"\n" * ends

@@ -47,7 +47,9 @@ REQUEST, RESPONSE = ".request.json", ".response.json"
 BODIES_OPENING = OPENING + PAIRS.encode() + b'"'
 SHORTEST = 0.2  # seconds: no model answers sooner
 _SUBAGENTS = "subagents"  # the folder in a session of Kimi CLI
-_SESSIONS = (CLINE_TASK, KIMI_SESSION, OPENHANDS)  # formats of folders, whose files may be longer than a record
+_WITH_SUBAGENTS = (KIMI_SESSION, OPENHANDS)
+_SESSIONS = (CLINE_TASK, *_WITH_SUBAGENTS)  # formats of folders, whose files may be longer than a record
+_SESSION_FILES = frozenset((*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS))
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = pattern(r"samples/[^/]*\.json", re.DOTALL)
@@ -61,11 +63,12 @@ _CACHE_CONTROL = pattern(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_co
 
 
 def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
-    """Return the kind of the pack that a folder's files make together, and their names; no names without a pack.
-
-    Files of a session come in the order of reading.
-    """
-    names = _members_in(folder)
+    """Return the kind of the pack that a folder's files make, and their names in order; no names without a pack."""
+    is_remote = filesystem.is_remote(folder)  # looking at each file would be a request
+    names = [
+        name for name in filter(_MEMBER.search, filesystem.names(folder))
+        if is_remote or os.path.isfile(os.path.join(folder, name))
+    ]  # fmt: skip
     if folders.UI in names and folders.API in names:
         return CLINE_TASK, tuple(name for name in folders.TASK_FILES if name in names)
     if STATE in names and (events := _sort_by_number(filesystem.names(os.path.join(folder, EVENTS)), _EVENT)):
@@ -78,7 +81,7 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
     if len(documents) > 1:
         from lore.formats.captures.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
 
-        if is_completion(_table(os.path.join(folder, documents[0]))):
+        if is_completion(_read_object(os.path.join(folder, documents[0]))):
             return COMPLETIONS, documents
     return "", ()
 
@@ -89,24 +92,14 @@ def _sort_by_number(names: Iterable[str], name_pattern: re.Pattern[str]) -> list
     return [name for _, name in sorted(pairs)]
 
 
-def _members_in(folder: str) -> list[str]:
-    """Return the names of a folder's files that may be one recording together, sorted."""
-    names = filter(_MEMBER.search, filesystem.names(folder))
-    is_remote = filesystem.is_remote(folder)  # where looking at each file would be a request
-    return [name for name in names if is_remote or os.path.isfile(os.path.join(folder, name))]
-
-
 def task_of(path: str) -> str:
     """Return the folder of the session that a file, or the folder of its events, is part of; else the path."""
     folder, name = os.path.split(path)
     part = name
-    if name != EVENTS and _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
+    if _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
         folder = os.path.dirname(folder) if os.path.basename(folder) == EVENTS else os.path.join(folder, os.pardir)
         part = os.path.join(EVENTS, name)
-    elif (
-        name not in (*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS)
-        and _ROTATED.fullmatch(name) is None
-    ):
+    elif name not in _SESSION_FILES and _ROTATED.fullmatch(name) is None:
         return path
     kind, names = files_together(folder or os.curdir)
     is_part = part in names or (name == EVENTS and kind == OPENHANDS)
@@ -116,17 +109,14 @@ def task_of(path: str) -> str:
 def subagents(folder: str) -> list[str]:
     """Return the folders of a session's subagents, sorted."""
     below = os.path.join(folder, _SUBAGENTS)
-    return [path for name in filesystem.names(below) if _is_session(path := os.path.join(below, name))]
+    paths = (os.path.join(below, name) for name in filesystem.names(below))
+    return [path for path in paths if files_together(path)[0] in _WITH_SUBAGENTS]
 
 
 def parent_of(folder: str) -> str:
     """Return the session that a subagent's folder belongs to; empty for any other folder."""
     above, name = os.path.split(os.path.dirname(folder))
-    return above if name == _SUBAGENTS and _is_session(above) else ""
-
-
-def _is_session(folder: str) -> bool:
-    return files_together(folder)[0] in (KIMI_SESSION, OPENHANDS)
+    return above if name == _SUBAGENTS and files_together(above)[0] in _WITH_SUBAGENTS else ""
 
 
 def status_of(folder: str) -> filesystem.Status:
@@ -142,12 +132,7 @@ def status_of(folder: str) -> filesystem.Status:
 def folder_stream(folder: str) -> Iterator[bytes] | None:
     """Return the pack of a folder whose files are one recording together; None for any other folder."""
     kind, names = files_together(folder)
-    return pack_stream(folder, ordered(folder, kind, names)) if names else None
-
-
-def bodies_stream(paths: Iterable[str]) -> Iterator[bytes]:
-    """Yield the pack of files with one request body each."""
-    return pack_stream("", [PackHeader(PAIRS, path, place=True) for path in paths])
+    return pack_stream(folder, order_members(folder, kind, names)) if names else None
 
 
 def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
@@ -156,22 +141,22 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
         limit = MEMBER_BYTES if header.lore_pack in _SESSIONS else RECORD_BYTES
         member = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
-            with filesystem.opened(os.path.join(folder, header.name)) as file:
-                data = _read(file.read, limit)
+            with filesystem.open_file(os.path.join(folder, header.name)) as file:
+                data = _read_bounded(file.read, limit)
+            fault = "" if data is not None else f"longer than {limit >> 20} MiB"
         except OSError as error:
-            yield from _member(member, fault=reason_of(error))
-            continue
-        yield from _member(member, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
+            data, fault = None, reason_of(error)
+        yield from _member_bytes(member, data or b"", fault=fault)
 
 
-def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
+def _member_bytes(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
     yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
     if data:
         yield data
     yield b"\n"
 
 
-def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
+def _read_bounded(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     """Read to the end without holding the bytes twice; None if there are more than `limit`."""
     buffer = io.BytesIO()
     while data := read(PIECE):
@@ -181,28 +166,25 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     return buffer.getvalue()
 
 
-def ordered(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
-    """Return the headers of a folder's members in their order.
-
-    Completions are ordered by the time in each, then by name. Each request is followed by its response; responses
-    without a request come last.
-    """
+def order_members(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
+    """Return the headers of a folder's members in their order; responses without a request come last."""
     if kind != PAIRS:
-        tables = {name: _table(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
+        tables = {name: _read_object(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
         times = {name: decode_time(table.get("timestamp", b"null")) or 0.0 for name, table in tables.items()}
         return [PackHeader(kind, name, place=True) for name in sorted(names, key=lambda name: times.get(name, 0.0))]
     times = dict.fromkeys(names, 0.0)  # of a file that is gone, which reading it reports
     for name in names:
         with suppress(OSError):
             times[name] = filesystem.status(os.path.join(folder, name)).written or 0.0
-    requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
+    requests = [_read_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
-    _answer(requests, responses, times)
-    timely = requests[-1].at - requests[0].at >= SHORTEST * len(requests) if len(requests) > 1 else False
+    _match_responses(requests, responses, times)
+    # copies are made faster than requests are sent
+    were_sent_then = len(requests) > 1 and requests[-1].at - requests[0].at >= SHORTEST * len(requests)
     headers: list[PackHeader] = []
     for request in _order_by_links(requests):
-        at = request.at if timely else None  # copies are made faster than requests are sent
+        at = request.at if were_sent_then else None
         headers.append(PackHeader(PAIRS, request.name, at=at, awaits=bool(request.response), place=True))
         if request.response:
             headers.append(PackHeader(PAIRS, request.response, place=True))
@@ -225,25 +207,25 @@ class PairedRequest(Struct):
     response: str = ""  # the file that answers it
 
 
-def _table(path: str) -> dict[str, bytes]:
+def _read_object(path: str) -> dict[str, bytes]:
     """Return the members of a file's JSON object; none if it cannot be read, which reading it reports."""
     try:
         if (filesystem.status(path).size or 0) > RECORD_BYTES:
             return {}
-        with filesystem.opened(path) as file:
+        with filesystem.open_file(path) as file:
             return raw_members(file.read(RECORD_BYTES)) or {}
     except (OSError, ValueError):
         return {}
 
 
-def _request(folder: str, name: str, at: float) -> PairedRequest:
-    body = _table(os.path.join(folder, name))
+def _read_request(folder: str, name: str, at: float) -> PairedRequest:
+    body = _read_object(os.path.join(folder, name))
     messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
     first = hash(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"")
     return PairedRequest(name, at, prompt_links(body).get("cc_prev_req", ""), (session_in(body), first), len(messages))
 
 
-def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
+def _match_responses(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
     """Set the response of each request: by name, by a link, or by time."""
     free = dict(responses)
     conversations: dict[tuple[str, int], list[PairedRequest]] = defaultdict(list)
@@ -296,20 +278,21 @@ def archive_stream(path: str) -> Iterator[bytes]:
 
     kind = INSPECT
     total = filesystem.status(path).size or 0
-    if (size := _directory(path, total)) > DIRECTORY_BYTES:
-        yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
+    if (size := _directory_size(path, total)) > DIRECTORY_BYTES:
+        yield from _member_bytes(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:
-        with filesystem.opened(path) as file, ZipFile(file) as archive:
+        with filesystem.open_file(path) as file, ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
             if not infos or not any(info.filename in _LOG for info in archive.infolist()):
                 kind = "archive"
-                yield from _member(PackHeader(kind, ""))
+                yield from _member_bytes(PackHeader(kind, ""))
                 return
             yield from _samples(archive, infos, INFLATION * total + PIECE)
     except _damage_errors() as error:
         kind = kind if path.endswith(".eval") else "archive"
-        yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
+        fault = f"no whole archive: {_describe_error(error)}"
+        yield from _member_bytes(PackHeader(kind, os.path.basename(path)), fault=fault)
 
 
 def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[bytes]:
@@ -324,12 +307,12 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
         else:
             try:  # NotImplementedError: an unknown compression; RuntimeError: encrypted
                 with archive.open(info) as file:
-                    data = _read(file.read, limit)
+                    data = _read_bounded(file.read, limit)
                 fault = "longer than the archive says" if data is None else ""
             except (*_damage_errors(), NotImplementedError, RuntimeError) as error:
-                fault = f"cannot be unpacked: {_why(error)}"
+                fault = f"cannot be unpacked: {_describe_error(error)}"
         room -= len(data or b"")
-        yield from _member(header, data or b"", fault=fault)
+        yield from _member_bytes(header, data or b"", fault=fault)
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
@@ -341,18 +324,18 @@ def _damage_errors() -> tuple[type[Exception], ...]:
     return BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return printable(text).partition("\n")[0].rstrip(".").lower() or type(error).__name__
 
 
-def _directory(path: str, size: int) -> int:
+def _directory_size(path: str, size: int) -> int:
     """Return the stated size of an archive's directory, before it is read; 0 if it has none."""
-    with filesystem.opened(path) as file:
+    with filesystem.open_file(path) as file:
         file.seek(max(0, size - _TAIL))
         tail = file.read()
-    at = tail.rfind(b"PK\x05\x06")
-    size = int.from_bytes(tail[at + 12 : at + 16], "little") if at >= 0 else 0
-    wide = tail.rfind(b"PK\x06\x06", 0, max(at, 0))
-    wide_size = int.from_bytes(tail[wide + 40 : wide + 48], "little") if wide >= 0 else 0
-    return max(0 if size == 0xFFFFFFFF else size, wide_size)
+    end = tail.rfind(b"PK\x05\x06")
+    size = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
+    end64 = tail.rfind(b"PK\x06\x06", 0, max(end, 0))
+    size64 = int.from_bytes(tail[end64 + 40 : end64 + 48], "little") if end64 >= 0 else 0
+    return max(0 if size == 0xFFFFFFFF else size, size64)

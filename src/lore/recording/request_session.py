@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count, islice
 from typing import Any
 
@@ -35,10 +36,11 @@ from lore.prompt.layout import INJECTED
 from lore.recording.base import Recording
 from lore.recording.events import EventRecording, session_log
 from lore.recording.overrides import HINT_COMPLETE
-from lore.recording.requests import RequestRecording, end_event, format_time
+from lore.recording.requests import RequestRecording
 from lore.sdk.replies import READERS, items_of
 
-LOOKED_AT = 64  # segments after a divergence that are searched for a summary
+_SEARCHED = 64  # segments after a divergence that are searched for a summary
+_FAILED = 400  # the lowest HTTP status of a request that was not answered
 
 
 class RequestSession(EventRecording):
@@ -48,28 +50,24 @@ class RequestSession(EventRecording):
         requests.dialect = None
         super().__init__(requests.path, requests.reader, (), requests.problems, requests.options)
         self._requests = requests
-        self._chains: dict[str, _RequestChain] = {}
-        self._is_started = False
 
     @property
     def events(self) -> bool:
         return True
 
     def every_read(self) -> Iterator[Read]:
+        chains: dict[str, _RequestChain] = {}
+        is_first = True
         for exchange, turn in self._requests.exchanges():
-            yield from self._events(exchange, turn)
-        for chain in self._chains.values():
-            yield from (Read(event, 1, 0) for event in chain.read_response())
-
-    def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:
-        dialect = None if turn is None else DIALECTS.get(turn.prompt.dialect)
-        if turn is not None and isinstance(dialect, Body) and dialect.name in READERS:
-            chain = self._chains.setdefault(turn.chain, _RequestChain(turn.chain))
-            for event in chain.read_request(exchange, turn, dialect, is_first=not self._is_started):
-                yield Read(event, turn.line or 1, turn.byte or 0)
-            self._is_started = True
-        for name in self._requests.forgotten():
-            yield from (Read(event, 1, 0) for event in self._chains.pop(name, _RequestChain(name)).read_response())
+            dialect = None if turn is None else DIALECTS.get(turn.prompt.dialect)
+            if turn is not None and isinstance(dialect, Body) and dialect.name in READERS:
+                chain = chains.setdefault(turn.chain, _RequestChain(turn.chain))
+                for event in chain.read_request(exchange, turn, dialect, is_first=is_first):
+                    yield Read(event, turn.line or 1, turn.byte or 0)
+                is_first = False
+            over = [chains.pop(name) for name in self._requests.forgotten() if name in chains]
+            yield from (Read(event, 1, 0) for chain in over for event in chain.read_response())
+        yield from (Read(event, 1, 0) for chain in chains.values() for event in chain.read_response())
 
 
 def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecording:
@@ -93,6 +91,8 @@ class _SentMessage:
 
 
 class _RequestChain:
+    """The requests of a chain, each as what it changes in the session."""
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._numbers = count(1)  # in the names of items and responses
@@ -106,7 +106,7 @@ class _RequestChain:
 
     def read_request(self, exchange: Exchange, turn: Turn, dialect: Body, *, is_first: bool) -> Iterator[e.Event]:
         """Yield the new messages and changes, then the turn; before the session's first turn the header."""
-        prompt, at = turn.prompt, format_time(exchange.at)
+        prompt, at = turn.prompt, _format_time(exchange.at)
         if self._head.get("dialect") != dialect.name:
             self._dialect, self._reader = dialect, READERS[dialect.name](dialect.name, f"{dialect.name}-call")
         if prompt.dropped or prompt.deferred:  # the provider does not render them, but the request has them
@@ -124,7 +124,12 @@ class _RequestChain:
         yield e.TurnStarted(
             turn=turn.number, chain=self._name, at=at, breakpoints=marks, call=call, given_up=turn.given_up
         )
-        yield from filter(None, (end_event(exchange, turn),))
+        status, usage, verdict = exchange.call.status, exchange.usage, exchange.verdict
+        end: dict[str, Any] = {"turn": turn.number, "chain": turn.chain, "at": _format_time(exchange.answered)}
+        if status is not None and status >= _FAILED:
+            yield e.TurnFailed(**end, usage=usage, verdict=verdict, error=f"HTTP status {status}")
+        elif status is not None or exchange.output or exchange.response_id or usage or verdict or end["at"]:
+            yield e.TurnCompleted(**end, usage=usage, verdict=verdict, response_id=exchange.response_id or None)
 
     def read_response(self) -> Iterator[e.Event]:
         """Yield the recorded items of the latest response."""
@@ -149,7 +154,7 @@ class _RequestChain:
         del before[same:]
         self._calls = {name: at for name, at in self._calls.items() if at < same}
         self._segments = segments
-        if removed_uuids and is_cut and any(map(is_summary, islice(segments.since(common), LOOKED_AT))):
+        if removed_uuids and is_cut and any(map(is_summary, islice(segments.since(common), _SEARCHED))):
             kept_uuids, self._dividers = tuple([uuid for message in before for uuid in message.uuids]) or None, 1
             uuid = f"m{next(self._numbers)}"
             yield e.CompactApplied(uuid=uuid, trigger="auto", preserved_uuids=kept_uuids, chain=self._name)
@@ -164,21 +169,17 @@ class _RequestChain:
             members = raw_members(raw) or {}
             end = len(segments) + (self._messages[-1].end if at else 0)
             self._messages.append(_SentMessage(len(segments), end, at))
-            if is_reply := self._reader.is_reply(members):
-                response = response or f"r{next(self._numbers)}"
-                yield from self._read_reply(raw, members, response)
-            else:
+            if not self._reader.is_reply(members):
+                response = ""
                 yield from self._read_user_message(raw, members)
-            response = response if self._dialect.name == "openai-responses" and is_reply else ""
-
-    def _read_reply(self, raw: bytes, members: dict[str, bytes], response: str) -> Iterator[e.Event]:
-        for item in items_of(self._reader.parts(raw, members), response):
-            if isinstance(item, ToolCall):
-                call_id, name = printable(item.call_id), printable(item.name)
-                self._calls[call_id] = len(self._messages) - 1
-                yield self._append_item(replace(item, call_id=call_id, name=name))
-            else:
+                continue
+            response = response or f"r{next(self._numbers)}"
+            for item in items_of(self._reader.parts(raw, members), response):
+                if isinstance(item, ToolCall):
+                    item = replace(item, call_id=printable(item.call_id), name=printable(item.name))
+                    self._calls[item.call_id] = len(self._messages) - 1
                 yield self._append_item(item)
+            response = response if self._dialect.name == "openai-responses" else ""
 
     def _read_user_message(self, raw: bytes, members: dict[str, bytes]) -> Iterator[e.Event]:
         """Yield the results of calls in a message, then its other blocks."""
@@ -222,7 +223,12 @@ class _RequestChain:
             yield e.Mark("messages", self._dividers + items, Raw(value), after)
 
 
+def _format_time(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
+
+
 def _head_of(prompt: Prompt) -> dict[str, Any]:
+    """Return what a session's header says of a prompt."""
     pieces = [segment for segment in prompt.head if segment.kind != "envelope"]
     system = [text_in(raw_members(part.data) or {}) or part.data for part in pieces if part.section == "system"]
     params = {name: value for name, value in prompt.params.items() if prompt.partial or name != "previous_response_id"}

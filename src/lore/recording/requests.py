@@ -13,7 +13,6 @@ import heapq
 import os
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain as chained
 from itertools import count, islice
@@ -28,7 +27,6 @@ from lore.formats.registry import row_of
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.events import TurnCompleted, TurnFailed
 from lore.model.jsonslice import raw_members
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
 from lore.model.providers import model_in
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from lore.recording.opening import Options
 
 _CHECKED = 8  # segments at each end of the messages that are compared to tell copies of a request
-FAILED = 400  # the lowest HTTP status of a request that was not answered
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (
@@ -59,7 +56,6 @@ class PromptRecording(Recording):
     """Turns whose prompts are in the recording (`lore assemble --all`)."""
 
     def turns(self) -> Iterator[Turn]:
-        """Yield the turns of all chains."""
         return (read.value for read in self.reads() if isinstance(read.value, Turn))
 
 
@@ -88,7 +84,7 @@ class RequestRecording(Recording):
     def exchanges(self) -> Iterator[tuple[Exchange, Turn | None]]:
         """Yield recorded requests, each with its turn, or None if it cannot be judged."""
         requests = 0
-        for read in in_time(self.reads()) if self._sorted else self.reads():
+        for read in sort_by_time(self.reads()) if self._sorted else self.reads():
             if isinstance(read.value, Exchange):
                 requests += 1
                 yield read.value, self.turn(read, read.value)
@@ -106,26 +102,12 @@ class RequestRecording(Recording):
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
-        """Return the next request as a turn, in the dialect that the user named, else its own.
-
-        None, with a problem, if it has no known dialect.
-        """
-        prompt = self._prompt(read, exchange)
-        if prompt is None:
-            return None
-        chain, number = self._chains.add(prompt, exchange)
-        return Turn(
-            chain, number, prompt, sent=exchange.at, answered=exchange.answered,
-            usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
-            file=os.path.join(self.shown, read.file) if read.file else "",
-            given_up=self._chains.given_up, response_id=_copy_name(prompt, exchange), ended=exchange.ended,
-            generated=partial(_generated, prompt, exchange.output) if exchange.output else None,
-        )  # fmt: skip
-
-    def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
+        """Return the next request as a turn; None, with a problem, if no dialect was named and its own is unknown."""
         dialect = self.dialect or dialect_of(exchange.body)
         if dialect is None:
-            return self._report(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
+            problem = Problem(Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
+            self.problems.add(problem, self.shown, read.line, read.byte)
+            return None
         parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))
         model = (model_in(exchange.call.endpoint) or exchange.call.model) if parsed.model is None else None
         if model:
@@ -133,14 +115,19 @@ class RequestRecording(Recording):
         whole, missing = self._continuations.complete(parsed, exchange, dialect)
         if missing:
             text = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
-            self._report(read, Code.CONTINUATION, text)
-        return drop_unrendered(whole, exchange.call.endpoint)
+            self.problems.add(Problem(Code.CONTINUATION, text), self.shown, read.line, read.byte)
+        prompt = drop_unrendered(whole, exchange.call.endpoint)
+        chain, number = self._chains.add(prompt, exchange)
+        return Turn(
+            chain, number, prompt, sent=exchange.at, answered=exchange.answered,
+            usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
+            file=os.path.join(self.shown, read.file) if read.file else "",
+            given_up=self._chains.given_up, response_id=_copy_name(prompt, exchange), ended=exchange.ended,
+            generated=partial(_read_answer, prompt, exchange.output) if exchange.output else None,
+        )  # fmt: skip
 
-    def _report(self, read: Read, code: str, message: str) -> None:
-        self.problems.add(Problem(code, message), self.shown, read.line, read.byte)
 
-
-def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
+def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
     dialect, items = DIALECTS.get(prompt.dialect), output_items(output)
     if not isinstance(dialect, Body) or not items:
         return ()
@@ -148,16 +135,13 @@ def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
 
 
 def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
-    """Return a name that only copies of a request share; None if its response has no id or no usage.
-
-    An id alone is not enough: mocked servers give all responses one, and recorders replace ids by placeholders. So the
-    name holds the usage and a checksum of the prompt: of all but the middle of its messages, which its length covers.
-    """
+    """Return a name that only copies of a request share; None if its response has no id or no usage."""
+    # not the id alone: mocked servers give all responses one, and recorders replace ids by placeholders
     usage = exchange.usage
     if not exchange.response_id or usage is None:
         return None
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens
-    sum_of_bytes = crc32((prompt.model or "").encode())
+    sum_of_bytes = crc32((prompt.model or "").encode())  # without the middle messages: their length is in the name
     for segment in chained(
         prompt.head, islice(prompt.messages, _CHECKED), prompt.messages.since(max(0, len(prompt.messages) - _CHECKED))
     ):
@@ -165,27 +149,7 @@ def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
     return f"{exchange.response_id} {len(prompt)} {sum_of_bytes:08x} {' '.join(map(str, counts))}"
 
 
-def format_time(at: float | None) -> str | None:
-    """Return a time in seconds as the text of an event."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
-
-
-def end_event(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | None:
-    """Return the end of a request as an event; None if nothing of its response is known."""
-    status, name = exchange.call.status, exchange.response_id
-    at, usage, verdict = format_time(exchange.answered), exchange.usage, exchange.verdict
-    if status is not None and status >= FAILED:
-        return TurnFailed(
-            turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, error=f"HTTP status {status}"
-        )
-    if status is None and not exchange.output and not name and all(fact is None for fact in (at, usage, verdict)):
-        return None
-    return TurnCompleted(
-        turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, response_id=name or None
-    )
-
-
-def in_time(reads: Iterable[Read]) -> Iterator[Read]:
+def sort_by_time(reads: Iterable[Read]) -> Iterator[Read]:
     """Yield exchanges in the order of their request times, and other values at once.
 
     Spans are written when they end, and exports list the latest first. An exchange without a time follows the one
@@ -214,7 +178,6 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
 
 OVERHEAD = 512  # bytes that a response costs, plus its new segments
 _ITEM = pattern(r"input\[(\d+)\]")
-CONTINUING = "openai-responses"
 
 
 class _Response(Struct, frozen=True):
@@ -238,7 +201,7 @@ class Continuations:
 
     def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> tuple[Prompt, str]:
         """Return the whole prompt of the next request, and the name of the response that it lacks (empty: none)."""
-        if prompt.dialect != CONTINUING:
+        if prompt.dialect != "openai-responses":
             return prompt, ""
         previous = exchange.call.previous or string_in(prompt.params, "previous_response_id")
         conversation = _conversation(prompt)
@@ -248,7 +211,7 @@ class Continuations:
             whole, items = _join_prompts(before, prompt, dialect)
             missing = previous or conversation if whole.partial and not before.partial else ""
         else:
-            items = _items(prompt)
+            items = _count_items(prompt)
             if previous:
                 whole, missing = msgspec.structs.replace(prompt, partial=True), previous
         for name in (exchange.response_id, conversation):
@@ -276,7 +239,7 @@ def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[
     """Return a prompt with the one that it continues before it, and the number of items of both."""
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     answered = _renumber(answer.messages, before.items)
-    items = before.items + _items(answer)
+    items = before.items + _count_items(answer)
     own_head = [segment for segment in prompt.head if not _ITEM.match(segment.path)]
     lead = list(_renumber((segment for segment in prompt.head if _ITEM.match(segment.path)), items))
     system = before.system
@@ -287,19 +250,19 @@ def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[
     new = [*answered, *lead, *_renumber(prompt.messages, items)]
     head = (*own_head, *system)
     breakpoints = [
-        *_breakpoints(head, 0),
+        *_breakpoints_of(head, 0),
         *((len(head) + place, mark) for place, mark in before.breakpoints),
-        *_breakpoints(new, len(head) + len(before.messages)),
+        *_breakpoints_of(new, len(head) + len(before.messages)),
     ]
     whole = msgspec.structs.replace(
         prompt, head=head, messages=before.messages.extend(new), partial=before.partial or not before.output,
         breakpoints=tuple(place for place, _ in breakpoints),
         breakpoint_values=tuple(mark for _, mark in breakpoints),
     )  # fmt: skip
-    return whole, items + _items(prompt)
+    return whole, items + _count_items(prompt)
 
 
-def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
+def _breakpoints_of(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
     return (
         (place, segment.breakpoint) for place, segment in enumerate(segments, start) if segment.breakpoint is not None
     )
@@ -315,7 +278,7 @@ def _renumber(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
         yield Segment(segment.section, path, segment.data, segment.kind, segment.breakpoint, segment.origin)
 
 
-def _items(prompt: Prompt) -> int:
+def _count_items(prompt: Prompt) -> int:
     """Return the number of items of a parsed prompt, from its last path."""
     ends = (prompt.messages.last(), *reversed(prompt.head))
     last = next((segment for segment in ends if segment is not None and "input" in segment.path), None)

@@ -69,7 +69,7 @@ def _title_in(path: str) -> str:
     is_whole = is_document(opened.head)  # no part of it can be read
     name = command = ""  # the first command that was typed
     prompts: dict[bool, str] = {}  # the first prompt, by whether it is of the main chain
-    data = opened.data if is_whole else _ends(path, opened.data, lambda: bool(prompts.get(True)))
+    data = opened.data if is_whole else _beginning_and_end(path, opened.data, lambda: bool(prompts.get(True)))
     recording = Options().open(path, opened=opened._replace(data=data))
     is_short = is_whole or not recording.events  # requests have no name, and that of a document comes first
     for read in session_of(recording, "", hint="").reads():
@@ -88,7 +88,7 @@ def _title_in(path: str) -> str:
     return name or prompts.get(True) or command or prompts.get(False, "")
 
 
-def _ends(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> Iterator[bytes]:
+def _beginning_and_end(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> Iterator[bytes]:
     """Yield the beginning of a log up to the piece with the first prompt, then its last lines."""
     size = 0
     for number, piece in enumerate(pieces, 1):

@@ -196,7 +196,7 @@ def test_web_file_is_read_at_any_position(web):
         request.send(206, part, Content_Range=f"bytes {start}-{int(start) + len(part) - 1}/{len(LOG)}")
 
     web.answer = answer
-    with filesystem.opened(f"{web.url}/s.jsonl") as file:
+    with filesystem.open_file(f"{web.url}/s.jsonl") as file:
         file.seek(-10, 2)
         assert file.read() == LOG[-10:]
         file.seek(5)

@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -47,10 +47,7 @@ T = TypeVar("T")
 
 
 def companions(path: str) -> list[str]:
-    """Return the files of a session's subagents, in a fixed order.
-
-    A subagent's own file has none, except OpenCode's, which may have subagents themselves.
-    """
+    """Return the files of a session's subagents, in a fixed order; of a subagent only OpenCode's have any."""
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     is_log = ending == ".jsonl" and filesystem.is_file(path)
@@ -61,16 +58,23 @@ def companions(path: str) -> list[str]:
     if not is_log or is_companion(name):
         return []
     paths: list[str] = []
-    for below, takes_all in _subagent_folders(path, folder, stem):
+    folders = {os.path.join(folder, stem, "subagents"): False}  # whether each log in it is a subagent's
+    if _PI_STEM.fullmatch(stem):
+        folders[os.path.join(folder, stem)] = True
+    if os.path.basename(os.path.abspath(folder)) == "chats":
+        folders[os.path.join(folder, os.pardir, "subagents", stem)] = False
+        if stem.startswith("session-") and (session := _chat_named(path)):
+            folders[os.path.join(folder, session)] = True
+    for below, takes_all in folders.items():
         if filesystem.is_folder(below):
             files = corpus.files_below(below, lambda place, _: paths.append(place))  # opening it reports the reason
             logs = (file for file in files if file.endswith(ending))
             paths.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
-    names = _read_once(_list_companions, folder, is_folder=True) or ()
-    session = _session_named(path) if names else None
+    names = _read_once(_list_companions, folder, is_folder=True)
+    session = _read_once(_session_named, path) if names else None
     if session is not None:
-        beside = (os.path.join(folder, name) for name in names)
-        paths.extend(file for file in beside if filesystem.is_file(file) and _session_named(file) == session)
+        beside = (os.path.join(folder, name) for name in names or ())
+        paths += [file for file in beside if filesystem.is_file(file) and _read_once(_session_named, file) == session]
     return paths
 
 
@@ -85,10 +89,15 @@ def session_of(path: str) -> str | None:
         return session
     folder, name = os.path.split(path)
     chats, parent = os.path.split(folder)
-    if os.path.basename(chats) == "chats" and not is_companion(name):
-        return _gemini_chat(chats, parent)
-    session = _session_named(path) if is_companion(name) else None
-    return None if session is None else os.path.join(folder, f"{session}.jsonl")
+    if is_companion(name):
+        session = _read_once(_session_named, path)
+        return None if session is None else os.path.join(folder, f"{session}.jsonl")
+    if os.path.basename(chats) != "chats":
+        return None
+    # the name of a chat's file is its time and the beginning of its session's id
+    likely = (chat for chat in filesystem.names(chats) if chat.startswith("session-"))
+    paths = (os.path.join(chats, chat) for chat in likely if chat.endswith(f"{parent[:8]}.jsonl"))
+    return next((chat for chat in paths if _chat_named(chat) == parent), None)
 
 
 def is_companion(name: str) -> bool:
@@ -105,41 +114,27 @@ def is_superseded(path: str) -> bool:
     return chat and filesystem.is_file(f"{path}l")
 
 
-def moved_to_database(paths: Iterable[str]) -> frozenset[str]:
+def moved_to_database(paths: Sequence[str]) -> set[str]:
     """Return the files of sessions in OpenCode's storage folder that are also among these as `DATABASE#SESSION`."""
-    every = set(paths)
-    stored = {os.path.abspath(path) for path in every if "#" in path}
-    return frozenset(path for path in every if stored and not stored.isdisjoint(_names_in_databases(path)))
-
-
-def _names_in_databases(path: str) -> Iterator[str]:
-    """Yield the names that a session of a storage folder has in the databases next to the folder."""
-    folder, name = os.path.split(os.path.abspath(path))
-    above, kind = os.path.split(os.path.dirname(folder))
-    if kind == "session" and name.endswith(".json"):
-        for database in ("opencode.db", "kilo.db"):
-            yield f"{os.path.join(os.path.dirname(above), database)}#{name.removesuffix('.json')}"
+    stored = {os.path.abspath(path) for path in paths if "#" in path}
+    moved: set[str] = set()
+    for path in paths if stored else ():
+        folder, name = os.path.split(os.path.abspath(path))
+        above, kind = os.path.split(os.path.dirname(folder))
+        if kind == "session" and name.endswith(".json"):
+            databases = (os.path.join(os.path.dirname(above), database) for database in ("opencode.db", "kilo.db"))
+            if any(f"{database}#{name.removesuffix('.json')}" in stored for database in databases):
+                moved.add(path)
+    return moved
 
 
 # logs of lines
 
 
-def _subagent_folders(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:
-    """Yield the folders that may hold a session's subagents, each with whether every log in it is one's."""
-    yield os.path.join(folder, stem, "subagents"), False
-    if _PI_STEM.fullmatch(stem):
-        yield os.path.join(folder, stem), True
-    if os.path.basename(os.path.abspath(folder)) == "chats":
-        yield os.path.join(folder, os.pardir, "subagents", stem), False
-        session = _chat_named(path) if stem.startswith("session-") else ""
-        if session:
-            yield os.path.join(folder, session), True
-
-
 def _chat_named(path: str) -> str:
     """Return the session that the first line of a chat of Gemini CLI names; empty if it names none."""
     try:
-        with filesystem.opened(path) as file:
+        with filesystem.open_file(path) as file:
             line = file.readline(corpus.HEAD)
     except OSError:
         return ""
@@ -147,23 +142,12 @@ def _chat_named(path: str) -> str:
     return "" if match is None else match[1].decode()
 
 
-def _gemini_chat(chats: str, session: str) -> str | None:
-    """Return the chat of this session; its file is named after the time and the beginning of the id."""
-    names = filesystem.names(chats)
-    likely = (name for name in names if name.startswith("session-") and name.endswith(f"{session[:8]}.jsonl"))
-    paths = (os.path.join(chats, name) for name in likely)
-    return next((path for path in paths if _chat_named(path) == session), None)
-
-
 def _list_companions(folder: str) -> tuple[str, ...]:
     return tuple(filter(is_companion, filesystem.names(folder or os.curdir)))
 
 
 def _read_once(read: Callable[[str], T], path: str, *, is_folder: bool = False) -> T | None:
-    """Return what a function reads from a file or lists in a folder, once as long as that stays as it is.
-
-    None if it fails.
-    """
+    """Return what a function reads from a file or folder, once as long as that stays as it is; None if it fails."""
     try:
         if filesystem.is_remote(path):
             state = None if is_folder else filesystem.status(path)
@@ -183,11 +167,7 @@ def _cached_read(read: Callable[[str], T], path: str, _: object) -> T:
 
 def _session_named(path: str) -> str | None:
     """Return the session that the first lines of a log of Claude Code name; None if they name none."""
-    return _read_once(_read_session, path)
-
-
-def _read_session(path: str) -> str | None:
-    with filesystem.opened(path) as file:
+    with filesystem.open_file(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
             record = raw_members(line) if b'"sessionId"' in line else None
@@ -202,8 +182,6 @@ def _read_session(path: str) -> str | None:
 
 
 class _FileSession(Struct, frozen=True):
-    """A session in a file."""
-
     id: str
     parent: str | None  # the session that started it
     name: str  # of the file
@@ -239,9 +217,10 @@ def _opencode_root(path: str) -> str | None:
     """Return the session at the top of those that started this one; None if none did."""
     session, family = _family(path)
     above = [session]
-    while (
-        (started := family.get(above[-1])) and (parent := started.parent) and parent in family and parent not in above
-    ):
+    while above[-1] in family:
+        parent = family[above[-1]].parent
+        if parent is None or parent not in family or parent in above:
+            break
         above.append(parent)
     return None if len(above) == 1 else family[above[-1]].name
 
@@ -260,7 +239,7 @@ def _read_file(path: str) -> _FileSession | None:
     from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
     from lore.recording.agents.beside import text_at  # noqa: PLC0415 - as above
 
-    with filesystem.opened(path) as file:
+    with filesystem.open_file(path) as file:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None

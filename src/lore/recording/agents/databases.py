@@ -87,10 +87,7 @@ class _Copy:
         else:
             raise ValueError("it is written to faster than it can be copied")
         self.size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
-        self._finish()
-
-    def _finish(self) -> None:
-        """Merge the logs of changes into the copy; after that it is only read."""
+        # merge the logs of changes into the copy; after that it is only read
         with closing(_open_copy(self.path, self.size, "mode=rw")) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()  # rolls back uncommitted changes
             if connection.execute("pragma journal_mode = delete").fetchone() != ("delete",):

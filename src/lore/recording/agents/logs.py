@@ -35,7 +35,6 @@ from lore.recording.base import load_plugins
 ProjectName: TypeAlias = Callable[[str], str]  # a project's folder -> the name of the folder with its logs
 _NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
 _PI = re.compile(r"[/\\:]")
-_VARIABLE = re.compile(r"\$(\w+)")
 
 
 def project_name(folder: str) -> str:
@@ -229,28 +228,23 @@ def places(surroundings: Surroundings, *, project: bool = False) -> Iterator[Log
         for logs in agent.logs:
             if project and (logs.project is None or not surroundings.folder):
                 continue
-            for path in resolve_paths(logs.paths, surroundings):
+            for path in _resolve_paths(logs.paths, surroundings):
                 name = logs.project(surroundings.folder) if project and logs.project is not None else ""
                 project_path = path.replace("*", name) if "*" in path else surroundings.paths.join(path, name)
                 yield LogPlace(agent, project_path if name else path, logs)
 
 
-def resolve_paths(paths: tuple[str, ...], surroundings: Surroundings) -> list[str]:
-    """Return the paths that a row of the table stands for."""
-    for path in paths:
-        variable = _VARIABLE.match(path)
-        value = surroundings.environment.get(variable[1]) if variable is not None else None
-        if variable is not None and value:
-            if value == "~" or value.startswith(("~/", "~\\")):
-                value = surroundings.home + value[1:]
-            return [_join(value, path[variable.end() :], surroundings)]
+def _resolve_paths(paths: tuple[str, ...], surroundings: Surroundings) -> list[str]:
+    """Return the paths that a row of the table stands for: that of a variable that is set, else all without one."""
+    names = [path.split("/") for path in paths]
+    for root, *below in names:
+        value = surroundings.environment.get(root[1:]) if root.startswith("$") else None
+        if value:
+            is_at_home = value == "~" or value.startswith(("~/", "~\\"))
+            return [surroundings.paths.join(surroundings.home + value[1:] if is_at_home else value, *below)]
     roots = surroundings.roots()
-    parts = [path.partition("/") for path in paths]
-    return list(dict.fromkeys(_join(roots[root], below, surroundings) for root, _, below in parts if roots.get(root)))
-
-
-def _join(root: str, below: str, surroundings: Surroundings) -> str:
-    return surroundings.paths.join(root, *filter(None, below.split("/")))
+    resolved = (surroundings.paths.join(roots[root], *below) for root, *below in names if roots.get(root))
+    return list(dict.fromkeys(resolved))
 
 
 def agent_named(name: str) -> Agent:

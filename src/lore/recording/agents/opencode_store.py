@@ -90,7 +90,7 @@ def directory_of(name: str) -> str | None:
     """Return the folder in which a session of a database (`DATABASE#SESSION`) was started."""
     path, session = session_in(name) or ("", "")
     stored = sessions_of(path).get(session)
-    return (stored and stored.directory) or None
+    return None if stored is None else stored.directory or None
 
 
 def fault_of(path: str) -> str:
@@ -144,10 +144,7 @@ def _seconds(at: object) -> float | None:
 
 
 def only_session(path: str, sessions: Mapping[str, DatabaseSession]) -> str:
-    """Return the session of a database that has one; raises LoreError for several, with the newest as choices.
-
-    Subagents' sessions are not among the choices unless there are no others.
-    """
+    """Return the session of a database that has one; raises LoreError for several, with the newest as choices."""
     if len(sessions) == 1:
         return next(iter(sessions))
     roots = [session for session in sessions.values() if session.parent is None] or [*sessions.values()]
@@ -168,27 +165,33 @@ def only_session(path: str, sessions: Mapping[str, DatabaseSession]) -> str:
 
 def database_stream(path: str, session: str) -> Iterator[bytes]:
     """Yield a session of a database; raises LoreError if it cannot be read or does not exist."""
+    label = corpus.show(path)
     try:
         with closing(databases.connect(path)) as connection:
             if lacks := _missing(connection):
-                raise LoreError(f"{corpus.show(path)} is no database of OpenCode that lore knows: {lacks}")
+                raise LoreError(f"{label} is no database of OpenCode that lore knows: {lacks}")
             cursor = connection.execute("select * from session where id = ?", (session,))
             row = cursor.fetchone()
             if row is None:
-                raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=_nearest(session, path))
+                every = sessions_of(path)
+                prefixed = [name for name in every if name.startswith(session)]
+                near = prefixed if len(prefixed) == 1 else get_close_matches(session[:80], every, 1, 0.5)
+                hint = f"did you mean {label}#{near[0]}?" if near else f"`lore fold {label}` lists its sessions"
+                raise LoreError(f"{label} has no session {session!r}", hint=hint)
             info = _info(dict(zip([column[0] for column in cursor.description], row, strict=True)))
-            yield from _document(info, _stored_messages(connection, session))
+            order = "time_created, id" if "time_created" in databases.columns_of(connection, "message") else "id"
+            query = f"select id, data from message where session_id = ? order by {order}"  # noqa: S608 - constants
+            rows = connection.execute(query, (session,))
+            yield from _document(
+                info, ((_with_id(str(name), data, "role"), _stored_parts(connection, name)) for name, data in rows)
+            )
     except databases.ERRORS as error:
-        raise LoreError(f"cannot read {corpus.show(path)}: {databases.reason_of(error)}") from None
+        raise LoreError(f"cannot read {label}: {databases.reason_of(error)}") from None
 
 
-def _nearest(session: str, path: str) -> str:
-    """Return a hint with the session id that is most like the one that was given."""
-    every = sessions_of(path)
-    prefixed = [name for name in every if name.startswith(session)]
-    near = prefixed if len(prefixed) == 1 else get_close_matches(session[:80], every, 1, 0.5)
-    label = corpus.show(path)
-    return f"did you mean {label}#{near[0]}?" if near else f"`lore fold {label}` lists its sessions"
+def _stored_parts(connection: sqlite3.Connection, message: object) -> Iterator[bytes]:
+    rows = connection.execute("select id, data from part where message_id = ? order by id", (message,))
+    return (_with_id(str(name), data, "type") for name, data in rows)
 
 
 def _missing(connection: sqlite3.Connection) -> str:
@@ -200,32 +203,18 @@ def _missing(connection: sqlite3.Connection) -> str:
     return ""
 
 
-def _stored_messages(connection: sqlite3.Connection, session: str) -> Iterator[Iterator[bytes]]:
-    order = "time_created, id" if "time_created" in databases.columns_of(connection, "message") else "id"
-    query = f"select id, data from message where session_id = ? order by {order}"  # noqa: S608 - words of this file
-    for name, data in connection.execute(query, (session,)):
-        parts = connection.execute("select id, data from part where message_id = ? order by id", (name,))
-        yield _message(_with_id(str(name), data, "role"), (_with_id(str(p), text, "type") for p, text in parts))
-
-
 # the document
 
 
-def _document(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+def _document(info: bytes, messages: Iterable[tuple[bytes, Iterable[bytes]]]) -> Iterator[bytes]:
+    """Yield a document in pieces, so that a message of many parts is never in memory whole."""
     yield b'{"info":' + info + b',"messages":['
-    for number, message in enumerate(messages):
-        if number:
-            yield b",\n"
-        yield from message
+    for number, (message, parts) in enumerate(messages):
+        yield (b',\n{"info":' if number else b'{"info":') + message + b',"parts":['
+        for place, part in enumerate(parts):
+            yield b"," + part if place else part
+        yield b"]}"
     yield b"]}\n"
-
-
-def _message(info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a message in pieces, so that one of many parts is never in memory whole."""
-    yield b'{"info":' + info + b',"parts":['
-    for number, part in enumerate(parts):
-        yield b"," + part if number else part
-    yield b"]}"
 
 
 def _info(row: dict[str, object]) -> bytes:
@@ -281,11 +270,10 @@ def storage_stream(path: str) -> Iterator[bytes]:
     folder = _messages(path)
     all_parts = os.path.join(os.path.dirname(os.path.dirname(folder)), "part")
     messages = sorted(_objects(folder, "role"), key=lambda message: (_created(message[1]), message[0]))
-    return _document(
-        jsonslice.object_of({**info, **members}),
-        (_message(data, (part for _, part in _objects(os.path.join(all_parts, name), "type")))
-         for name, data in messages),
-    )  # fmt: skip
+    documents = (
+        (data, (part for _, part in _objects(os.path.join(all_parts, name), "type"))) for name, data in messages
+    )
+    return _document(jsonslice.object_of({**info, **members}), documents)
 
 
 def _objects(folder: str, kind: str) -> Iterator[tuple[str, bytes]]:

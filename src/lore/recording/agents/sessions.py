@@ -22,7 +22,7 @@ from lore.model.deferred import pattern
 from lore.model.times import parse_timestamp
 from lore.recording import corpus, filesystem
 from lore.recording.agents.beside import md5_name
-from lore.recording.agents.companions import session_of
+from lore.recording.agents.companions import moved_to_database, session_of
 from lore.recording.agents.logs import (
     Agent,
     LogPlace,
@@ -35,7 +35,7 @@ from lore.recording.agents.logs import (
     sha256_name,
 )
 from lore.recording.base import UnrecognisedError
-from lore.recording.inputs import Input, drop_moved, inputs, written_at
+from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.opening import Options, reader_class_for
 
 
@@ -61,16 +61,16 @@ def agent_logs(surroundings: Surroundings, agent: Agent | None = None) -> AgentL
     failed: list[str] = []
     matches = [match for place in places(surroundings) if agent in (None, place.agent) for match in existing(place)]
     logs = [log for place in matches if place.agent.is_read for log in _logs(place, failed)]
-    return AgentLogs(_group_by_session(drop_moved(logs, lambda log: log.file)), matches, failed)
+    moved = moved_to_database([log.file.path for log in logs])
+    logs = [log for log in logs if log.file.is_named or log.file.path not in moved]
+    return AgentLogs(_group_by_session(logs), matches, failed)
 
 
 def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
     """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
     try:
-        if place.logs.deep:
-            files = inputs([place.path])
-        else:
-            files = inputs(list(files_of(place, lambda _, error: failed.append(error.message))))
+        names = files_of(place, lambda _, error: failed.append(error.message))
+        files = inputs([place.path] if place.logs.deep else list(names))
     except LoreError as error:
         failed.append(error.message)
         return
@@ -103,7 +103,7 @@ _END = 65_536  # bytes at the end of a log in which its last time is looked for
 
 
 def newest_first(
-    groups: Iterable[list[AgentLog]], is_wanted: Callable[[AgentLog], bool] | None = None
+    groups: Iterable[list[AgentLog]], is_wanted: Callable[[AgentLog], bool] | None
 ) -> Iterator[tuple[float, list[AgentLog]]]:
     """Yield sessions by the last time that their logs record, the newest first, each with that time (0: unknown).
 
@@ -189,33 +189,38 @@ def logs_of_project(surroundings: Surroundings) -> list[str]:
 
 
 def _selects_project(surroundings: Surroundings) -> Callable[[AgentLog], bool]:
-    """Return a function that returns whether a log is of the current folder's project.
-
-    The project is the folder's Git repository, else the folder, each with all folders below it. The home folder and
-    those above it hold all projects, so each of them means only itself. Reads the name and the time of each log, and
-    the beginning of logs whose place does not show their project. The function raises LoreError for a log that cannot
-    be read.
-    """
-    paths = _project_folders(surroundings.folder)
+    """Return a function that returns whether a log is of the current folder's project; LoreError: it cannot be read."""
+    # the project is the folder's Git repository, else the folder, each with all folders below it
+    above = [surroundings.folder, *map(str, PurePath(surroundings.folder).parents)]
+    is_root = (os.path.exists(os.path.join(folder, ".git")) for folder in above)
+    paths = above[: next((number for number, found in enumerate(is_root) if found), 0) + 1]
     folders = list(map(os.path.realpath, paths))
+    # the home folder and those above it hold all projects, so each of them means only itself
     home = os.path.realpath(surroundings.home or os.sep)
     root = next((folder for folder in reversed(folders) if not _is_below(home, folder)), "")
     matches = (place for folder in paths for place in places(surroundings._replace(folder=folder), project=True))
     prefixes = tuple(os.path.join(place.path, "") for place in matches)
-    return lambda log: log.file.path.startswith(prefixes) or _is_about(log, folders, root)
+
+    def is_of_project(log: AgentLog) -> bool:
+        if log.file.path.startswith(prefixes):
+            return True
+        name = None if log.place is None else log.place.logs.project
+        is_readable = name not in (None, md5_name, sha256_name)  # it shows the project's path
+        if is_readable and name is not None and not any(name(path).rstrip("-") in log.file.path for path in folders):
+            return False
+        started = folder_of(log)  # reads the beginning of the log
+        if not started or not os.path.isabs(started):  # also of another system: `C:\src` on Linux
+            return False
+        started = os.path.realpath(started)
+        return started in folders or (root != "" and _is_below(started, root))
+
+    return is_of_project
 
 
 def newest_of_agents(surroundings: Surroundings) -> AgentLog | None:
     """Return the log of the newest session of all agents; None without sessions."""
     sessions = newest_first(agent_logs(surroundings).groups, lambda log: is_recording(log.file.path, None))
     return next((logs[0] for _, logs in sessions), None)
-
-
-def _project_folders(folder: str) -> list[str]:
-    """Return a folder and those above it up to the root of its Git repository; outside of one the folder alone."""
-    folders = [folder, *map(str, PurePath(folder).parents)]
-    root = next((at for at, above in enumerate(folders) if os.path.exists(os.path.join(above, ".git"))), 0)
-    return folders[: root + 1]
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -233,18 +238,3 @@ def folder_of(log: AgentLog) -> str | None:
     if corpus.is_in_database(path):
         return corpus.opencode().directory_of(path)
     return project_of(corpus.open_head(path).head, path)
-
-
-def _is_about(log: AgentLog, folders: list[str], root: str) -> bool:
-    """Return whether a log, or a file next to it, says that the session was started in one of these folders.
-
-    A session that was started anywhere below `root` counts, too, unless that is empty.
-    """
-    name = None if log.place is None else log.place.logs.project
-    is_named = name not in (None, md5_name, sha256_name)  # the folder with the logs of a project is named after it
-    if is_named and name is not None and not any(name(folder).rstrip("-") in log.file.path for folder in folders):
-        return False
-    started = folder_of(log)
-    # a path of another system (`C:\src` on Linux) is of no folder here
-    started = os.path.realpath(started) if started and os.path.isabs(started) else ""
-    return started in folders or (root != "" and _is_below(started, root))
