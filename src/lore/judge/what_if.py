@@ -27,8 +27,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import options_in
 from lore.errors import LoreError
 from lore.judge.base import CURRENCY, TurnVerdict, exact, sum_known
-from lore.judge.pairs.attribution import can_lead
-from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
+from lore.judge.pairs.pair import Pair, can_lead, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, fix_of

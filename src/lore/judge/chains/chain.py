@@ -19,11 +19,11 @@ from lore.cache import counts
 from lore.cache.rules import DatedRules
 from lore.judge.chains.memory import ChainMemory, StateOf, cache_of
 from lore.judge.chains.timeline import LoggedChanges, without_model_change
-from lore.judge.pairs.attribution import explain_by_clock, explain_unread
+from lore.judge.pairs.corrections import Remarks
 from lore.judge.pairs.losses import judge_unmeasured
 from lore.judge.pairs.pair import EXTENDED, Pair
 from lore.judge.pairs.rewrites import cut_messages, find_replaced_tail
-from lore.judge.pairs.verdict import Remarks, explain_fall, judge_pair
+from lore.judge.pairs.verdict import explain_by_clock, explain_fall, judge_pair
 from lore.model.codes import Code
 from lore.model.turn import Turn
 from lore.prefix.causes import recorded_causes
@@ -165,10 +165,11 @@ class ComparedChain:
         base = last if last is not None and is_same else previous
         short = counts.shortfall(base, turn)
         fell = counts.significant_fall(base, short)
-        facts = replace(self._memory.facts(base, turn, EXTENDED, fell, state_of, previous), state=state_of())
-        cause = explain_unread(facts)
-        if cause is None:
-            return pair
+        state = state_of()
+        if state is None or not state.implicit or state.unchanged < state.entries:
+            return pair  # its cache has breakpoints, or its history changed
+        facts = replace(self._memory.facts(base, turn, EXTENDED, fell, state_of, previous), state=state)
+        cause = explain_by_clock(facts)
         unread = judge_unmeasured(facts, (cause,), short)
         if pair is None:
             return unread
@@ -181,7 +182,7 @@ class ComparedChain:
         if compared is not None and any(change.cause == Code.COMPACTION for change in turn.changes):
             self._before_compaction.append(compared)
         self._memory.note(turn, base)
-        self._remarks.note(turn)
+        self._remarks.wrote_hour |= turn.usage is not None and bool(turn.usage.write_1h_tokens)
 
 
 def _reads_nothing(previous: Turn, current: Turn) -> bool:

@@ -101,6 +101,26 @@ def provider_verdict(turn: Turn) -> ProviderSaid | None:
     return ProviderSaid(reason, "" if reason else verdict.reason, missed, unread=unread if is_too_many else None)
 
 
+# What rewrites tools and system prompt together.
+_WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSION_CHANGED))
+
+
+def provider_cause(facts: PairFacts) -> Cause | None:
+    """Return the provider's verdict that the client changed something; other verdicts say nothing about the client."""
+    verdict = facts.verdict
+    section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
+    if verdict is None or section is None:
+        return None
+    return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
+
+
+def can_lead(code: str, cause_section: str | None, section: str | None) -> bool:
+    """Return whether a cause about one section may lead although the provider's verdict names `section`."""
+    if section not in CLIENT_SECTIONS.values() or cause_section is None:
+        return True
+    return section in ("tools", "system") if code in _WHOLE_HEAD else cause_section == section
+
+
 class Pair(Struct, frozen=True):
     """Two successive turns, why the second does not extend the first, and what that cost."""
 
