@@ -96,12 +96,8 @@ class ComparedChains:
         that one left; the messages in between were sent with the other head, so that they are billed again.
         """
         end, read, flips = self._ends.add(turn), counts.first_pass_read(turn.usage), False
-        if (
-            previous is not None
-            and end is not None
-            and read is not None
-            and read >= (counts.cached(end.turn.usage) or 0)
-        ):
+        left = 0 if end is None else counts.cached(end.turn.usage) or 0
+        if previous is not None and end is not None and read is not None and read >= left:
             tokens = (counts.cached if counts.bills_writes(previous) else counts.prompt_tokens)(previous.usage) or 0
             shared, size = previous.prompt.messages, len(end.turn.prompt.messages)
             is_same = size < len(shared) == shared.common(turn.prompt.messages)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -28,9 +27,6 @@ from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import byte_size, count_shared_segments
-
-if TYPE_CHECKING:
-    from lore.cache.transcripts import Predicted
 
 OTHER_CHAINS = 16  # the latest other chains, which may have written what a turn reads
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
@@ -122,9 +118,17 @@ class ShortReads:
     # the prediction
 
     def _examine(self, turn: Turn, writers: Sequence[Turn], read: int) -> None:
+        """Predict the turn after learning from the writers; remember it if it read far less."""
+        from lore.cache.predictor import Predictor  # noqa: PLC0415 - few reads fall short
+
         writers = [_as_sole_writer(writer) for writer in writers]
-        predicted = self._predict([*writers, turn])
-        if predicted is None or predicted.prediction.confidence == "ceiling":
+        predictor = Predictor(self._rules())
+        predictor.begin_recording()
+        for writer in writers:
+            if predictor.predict(writer).doubt:  # its usage is not believed
+                return
+        predicted = predictor.predict(turn)
+        if predicted.doubt or predicted.prediction.confidence == "ceiling":
             return
         expected = predicted.prediction.read
         if not expected or not predicted.cache:
@@ -141,19 +145,6 @@ class ShortReads:
         )  # fmt: skip
         self._short = self._short or (turn, evidence)
         self._times += 1
-
-    def _predict(self, turns: Sequence[Turn]) -> Predicted | None:
-        """Predict the last turn after learning from the others; None if a usage is not believed."""
-        from lore.cache.predictor import Predictor  # noqa: PLC0415 - few reads fall short
-
-        predictor = Predictor(self._rules())
-        predictor.begin_recording()
-        predicted: Predicted | None = None
-        for turn in turns:
-            predicted = predictor.predict(turn)
-            if predicted.doubt:
-                return None
-        return predicted
 
     def _remember(self, turn: Turn, breaks: Sequence[str]) -> None:
         usage, prompt = turn.usage, turn.prompt
