@@ -84,9 +84,14 @@ class Linter:
         tools.read(turn.prompt)
         orphan = tools.find_orphan(turn)
         faults += [] if orphan is None else [orphan]
-        if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in faults):
-            return [_defect(turn, broken, (None, None)) for broken in faults]  # nothing is cached that could be lost
-        return [_defect(turn, broken, _cost(broken, sized, price)) for broken in faults]
+        is_cached = all(broken.code != Code.PROMPT_UNDER_MINIMUM for broken in faults)  # else nothing can be lost
+        defects: list[Defect] = []
+        for broken in faults:
+            tokens, dollars = _cost(broken, sized, price) if is_cached else (None, None)
+            segment = turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
+            text = "" if segment is None else _text_of(segment)
+            defects.append(Defect(broken, tokens, dollars, text, broken.evidence.fix_detail()))
+        return defects
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what the cache would keep of a request that is sent twice, and the costs."""
@@ -111,7 +116,7 @@ class Linter:
         faults = self._heads.get(key)
         if faults is None:
             certain_faults = list(laws.volatile_head(prompt, self._labels))
-            faults = [*certain_faults, *_varying(head, certain_faults), *_unsorted(head)]
+            faults = [*certain_faults, *_find_varying(head, certain_faults), *_find_unsorted(head)]
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
             self._heads[key] = faults
@@ -120,7 +125,7 @@ class Linter:
     def _of_place(self, sized: Sized) -> Iterator[laws.Broken]:
         """Yield the rules about sizes that a request breaks."""
         turn, prompt = sized.turn, sized.prompt
-        yield from _images(sized)
+        yield from _find_images(sized)
         is_long = bool(sized.upto) and sized.upto[-1] >= (minimum_tokens(self._rules(), turn) or 0)
         no_key = prompt.params.get("prompt_cache_key", b"null") == b"null"
         has_field = turn.dialect.startswith("openai")
@@ -197,12 +202,6 @@ class Linter:
 # places
 
 
-def _defect(turn: Turn, broken: laws.Broken, cost: tuple[int | None, float | None]) -> Defect:
-    """Return a broken rule with the text from its place on, by which it is found in the body."""
-    segment = turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
-    return Defect(broken, *cost, "" if segment is None else _text_of(segment), broken.evidence.fix_detail())
-
-
 def _text_of(segment: Segment) -> str:
     """Return the text of a system block, or the description of a tool."""
     if segment.section != "tools":
@@ -213,7 +212,7 @@ def _text_of(segment: Segment) -> str:
     return text_of(members["description"]) if members.get("description", b"")[:1] == b'"' else ""
 
 
-def _varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> Iterator[laws.Broken]:
+def _find_varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> Iterator[laws.Broken]:
     """Find text in tools and system prompt that often varies, each kind once, except text of the `certain_faults`."""
     kinds: set[str] = set()
     for at, segment in enumerate(head):
@@ -239,7 +238,7 @@ def _varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> It
             )
 
 
-def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
+def _find_unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
     """Find the first tool that follows one with a later name; capitals may come first, as most languages sort."""
     tools = [(at, tool_name(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
     is_sorted = all(before <= name for (_, before), (_, name) in zip(tools, tools[1:], strict=False))
@@ -250,7 +249,7 @@ def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
             return
 
 
-def _images(sized: Sized) -> Iterator[laws.Broken]:
+def _find_images(sized: Sized) -> Iterator[laws.Broken]:
     """Find images in the first user message that come before enough text to be cached."""
     head, envelope, images, first, text = len(sized.prompt.head), b"", 0, -1, 0
     for number, segment in enumerate(sized.prompt.messages):
@@ -267,14 +266,11 @@ def _images(sized: Sized) -> Iterator[laws.Broken]:
         yield laws.Broken(Code.IMAGE_BEFORE_TEXT, "messages", path, d.ImageBeforeText(images, text), at=head + first)
 
 
-_ANSWERS = (b'"assistant"', b'"model"')
-
-
 def _latest_answer(prompt: Prompt) -> int:
     """Return the place of the envelope of the model's last message, new since the previous request; 0: none."""
     for place in range(len(prompt.messages) - 1, -1, -1):
         segment = prompt.messages[place]
-        if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in _ANSWERS:
+        if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in (b'"assistant"', b'"model"'):
             return len(prompt.head) + place
     return 0
 

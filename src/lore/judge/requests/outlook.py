@@ -120,10 +120,10 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     unknown = Outlook(sized.cache, where, tokens, marks=tuple(marks))
     if not sized.cache or prompt.partial or (prompt.fidelity == "structural" and sized.marked):
         return unknown
-    answered = replace(turn.call, status=None)
     if at is None and rules.as_of is not None:
         at = seconds(rules.as_of)
-    blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=answered)
+    call = replace(turn.call, status=None)
+    blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=call)
     from lore.cache.predictor import Predictor  # noqa: PLC0415 - `check` asks for no outlook
 
     predictor = Predictor(rules, sized.cache, count=sized.counter)
