@@ -58,7 +58,6 @@ class EvidenceRule(Struct, frozen=True):
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The causes that it may report."""
         return (self.code, *self.others)
 
     def explain(self, facts: PairFacts) -> Cause | None:
@@ -96,7 +95,6 @@ class RemarkRule(Struct, frozen=True):
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The causes that it may report."""
         return (self.code,)
 
     def ask(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:

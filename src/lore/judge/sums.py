@@ -167,13 +167,11 @@ class Sums:
         self._surcharges: defaultdict[str, list[float]] = defaultdict(list)  # by reason
 
     def add(self, request: LedgerRequest) -> None:
-        """Add a request."""
         self._added.append(request)
         if len(self._added) == _SUMMED_AT_ONCE:
             self.sum_added()
 
     def include(self, other: Sums) -> None:
-        """Add the sums of another object."""
         other.sum_added()
         self._sessions |= other._sessions
         self._sizes += other._sizes
@@ -184,7 +182,6 @@ class Sums:
 
     @property
     def requests(self) -> int:
-        """How many requests were added."""
         return self._counts["requests"] + len(self._added)
 
     @property

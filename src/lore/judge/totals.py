@@ -162,7 +162,6 @@ class FileTotals:
             self.result.judged.append(judged)
 
     def add_ended(self, findings: Iterable[Finding]) -> None:
-        """Count findings that belong to no turn."""
         for decided in map(self._ruling.decide, findings):
             self.result.judged.append(TurnFindings(chain=decided.finding.chain or "", found=self._keep([decided])))
 
@@ -224,7 +223,6 @@ class CauseCost(Struct, frozen=True):
     most: int = 0  # tokens of that break
 
     def plus(self, finding: Finding) -> CauseCost:
-        """Add a break."""
         done_fix, fix = CODES[finding.code].fix_done, finding.fix
         lost, estimated, unpriced = _lost_by(finding)
         most = lost
@@ -290,7 +288,6 @@ def _with_one_loss(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> None:
-    """Add a loss to the sums of this name."""
     tokens, dollars = f"{name}_tokens", f"{name}_dollars"
     lost, estimated, unpriced = _lost_by(finding)
     setattr(summary, tokens, (getattr(summary, tokens) or 0) + lost)
@@ -443,7 +440,6 @@ class RunTotals:
                     self._findings.append(finding)
 
     def checked(self) -> CheckResult:
-        """Return the result of the run."""
         unseen: list[UnrecordedParts] = []
         for (log_format, what, sealed), sizes in self._unseen.items():
             counts = sorted(tokens for tokens in sizes if tokens is not None)
@@ -457,7 +453,6 @@ class RunTotals:
 
 
 def _add(sums: Summary, more: Summary) -> None:
-    """Add all counts to `sums`."""
     for name in Summary.__struct_fields__:
         before, value = getattr(sums, name), getattr(more, name)
         if isinstance(before, dict):

@@ -224,7 +224,6 @@ class SimulatedRun(NamedTuple):
 
     @property
     def breaks(self) -> list[Break]:
-        """Every cause of every turn."""
         return [cause for turn in self.turns for cause in turn.breaks]
 
     @property

@@ -124,7 +124,6 @@ def _list_similar_starts(others: OtherChains, turn: Turn) -> Iterator[Turn]:
 
 
 def _lifetime(turn: Turn) -> float:
-    """Return the seconds for which a turn's writes live, if nothing else is known."""
     return counts.lifetime(turn, None) or counts.FIVE_MINUTES
 
 

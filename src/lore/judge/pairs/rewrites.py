@@ -55,17 +55,39 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
     begin = previous.messages.common(current.messages)
     if previous.dialect != current.dialect or begin == len(previous.messages):
         return None
-    if has_same_head(previous, current):
-        return (
-            _find_summary(previous, current, begin)
-            or find_rewind(previous, current, begin)
-            or _find_replacement(previous, current, begin)
-        )
-    # a compaction may put the same instructions after the messages that it keeps
-    summary = _summary_after_kept(previous, current, 0) if _has_shrunk(previous, current, 0) else None
-    if summary is None or not has_kept_system(previous, current):
+    if not has_same_head(previous, current):
+        # a compaction may put the same instructions after the messages that it keeps
+        summary = _summary_after_kept(previous, current, 0) if _has_shrunk(previous, current, 0) else None
+        if summary is None or not has_kept_system(previous, current):
+            return None
+        return replace(_compaction(previous, current, 0, summary, "is-summary"), position=common)
+    if not _has_shrunk(previous, current, begin):
+        return find_rewind(previous, current, begin)
+    summary = _summary_after_kept(previous, current, begin)
+    new_texts = [] if _is_edit(previous, current, begin) else list(_new_texts(previous, current, begin))
+    if summary is None:
+        summary = next((segment for segment, _ in new_texts if purpose.is_summary(segment)), None)
+    if summary is not None:
+        return _compaction(previous, current, begin, summary, "is-summary")
+    rewind = find_rewind(previous, current, begin)
+    if rewind is not None or not new_texts:
+        return rewind
+    segment, is_by_model = new_texts[0]
+    removed = _list_removed(previous, current, begin)
+    if is_by_model or not any(map(is_model_message, removed)) or purpose.is_placeholder(segment):
         return None
-    return replace(_compaction(previous, current, 0, summary.path, "is-summary"), position=common)
+    if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
+        return None
+    if purpose.has_summary_heading(segment) or purpose.retells(segment, removed):
+        return _compaction(previous, current, begin, segment, "sums-up")
+    return replace(_compaction(previous, current, begin, segment, "unclear"), override="unattributable")
+
+
+def _compaction(
+    previous: Prompt, current: Prompt, begin: int, text: Segment, says: Literal["is-summary", "sums-up", "unclear"]
+) -> Cause:
+    evidence = SummaryFound(text.path, says, _count_messages(previous), _count_messages(current))
+    return Cause(Code.COMPACTION, "messages", evidence, len(previous.head) + begin)
 
 
 def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False) -> Cause | None:
@@ -97,57 +119,24 @@ def _user_message_at(prompt: Prompt, place: int) -> int | None:
     return start if message.kind == "envelope" and b'"user"' in message.data else None
 
 
-def _find_summary(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
-    """Return the compaction that a text shows which says that it is a summary."""
-    if not _has_shrunk(previous, current, begin):
-        return None
-    summary = _summary_after_kept(previous, current, begin)
-    if summary is None and not _is_edit(previous, current, begin):
-        texts = (segment for segment, _ in _new_texts(previous, current, begin))
-        summary = next((segment for segment in texts if purpose.is_summary(segment)), None)
-    return None if summary is None else _compaction(previous, current, begin, summary.path, "is-summary")
-
-
 def _summary_after_kept(previous: Prompt, current: Prompt, begin: int) -> Segment | None:
     """Return a new summary that follows kept messages of the user, if all answers were removed.
 
     Codex compacts like this, with a text of its own or an item that only the API can read; its instructions may move.
     """
-    new = current.messages.since(begin)
-    summaries = [segment for segment in purpose.segments_before_answer(new) if purpose.is_summary(segment)]
+    new = purpose.segments_before_answer(current.messages.since(begin))
+    summaries = [segment for segment in new if purpose.is_summary(segment)]
     sealed = [segment for segment in current.messages.since(begin) if purpose.is_sealed_summary(segment)]
     old = {segment.data for segment in previous.messages} if summaries or sealed else set[bytes]()
     summary = next((segment for segment in summaries if segment.data not in old), None)
     if summary is None:
         return next((segment for segment in sealed if segment.data not in old), None)
-    answers = _answers(previous, begin)
-    return summary if answers and answers.isdisjoint(_answers(current, begin)) else None
-
-
-def _find_replacement(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
-    """Return the compaction that another new text shows in place of answers; None if history was only cut."""
-    segment, is_by_model = next(_new_texts(previous, current, begin), (None, False))
-    if segment is None or is_by_model or not _has_shrunk(previous, current, begin):
-        return None
-    if _is_edit(previous, current, begin):
-        return None
-    removed = _list_removed(previous, current, begin)
-    if not any(map(is_model_message, removed)):
-        return None
-    if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
-        return None
-    if purpose.is_placeholder(segment):
-        return None
-    if purpose.has_summary_heading(segment) or purpose.retells(segment, removed):
-        return _compaction(previous, current, begin, segment.path, "sums-up")
-    return replace(_compaction(previous, current, begin, segment.path, "unclear"), override="unattributable")
-
-
-def _compaction(
-    previous: Prompt, current: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
-) -> Cause:
-    evidence = SummaryFound(path, says, _count_messages(previous), _count_messages(current))
-    return Cause(Code.COMPACTION, "messages", evidence, len(previous.head) + begin)
+    answers, current_answers = (
+        {segment.data for segment, is_answer in mark_answers(prompt.messages.since(begin)) if is_answer
+         and segment.kind != "envelope"}
+        for prompt in (previous, current)
+    )  # fmt: skip
+    return summary if answers and answers.isdisjoint(current_answers) else None
 
 
 def _new_texts(previous: Prompt, current: Prompt, begin: int) -> Iterator[tuple[Segment, bool]]:
@@ -212,12 +201,6 @@ def _has_shrunk(previous: Prompt, current: Prompt, begin: int) -> bool:
 def _contents(prompt: Prompt, begin: int = 0) -> set[bytes]:
     """Return the content of messages from a place on, without envelopes."""
     return {segment.data for segment in prompt.messages.since(begin) if segment.kind != "envelope"}
-
-
-def _answers(prompt: Prompt, begin: int) -> set[bytes]:
-    """Return the content of the model's messages from a place on."""
-    marked = mark_answers(prompt.messages.since(begin))
-    return {segment.data for segment, is_answer in marked if is_answer and segment.kind != "envelope"}
 
 
 def _count_messages(prompt: Prompt, place: int = 0) -> int:
@@ -339,28 +322,27 @@ def cut_messages(prompt: Prompt, begin: int, tail: tuple[Segment, ...] = ()) -> 
 
 
 def describe_tail(tail: ReplacedTail, per_token: float, billed: int = 0) -> TailReplaced:
-    """Return the evidence of a tail: `per_token` bytes are a token; the prompt has `billed` tokens (0: unknown)."""
+    """Return the evidence of a tail: `per_token` bytes are a token; the prompt has `billed` tokens (0: unknown).
+
+    It names what makes the tail differ each turn: its labels, a clock, an id, a token count, a topic.
+    """
     size = sum(len(segment.data) for segment in tail.segments)
     tokens = round(size / per_token)
-    role = tail.role or "user"
-    return TailReplaced(
-        tail.segments[0].path, size, min(tokens, billed) if billed else tokens, role if role in _ROLES else "",
-        tuple(dict.fromkeys(_volatile_parts(tail.segments))), tail.repeated, tail.retried,
-    )  # fmt: skip
-
-
-def _volatile_parts(segments: Sequence[Segment]) -> Iterator[str]:
-    """Yield what makes a tail differ each turn: its labels, a clock, an id, a token count, a topic."""
-    for segment in segments:
+    holds: list[str] = []
+    for segment in tail.segments:
         if segment.kind == "envelope":
             continue
         text = block_of(segment, b"").text or ""
         labels, varies = find_labels(text), find_volatile_word(text)
-        yield from (label.holds for label in labels)
+        holds += [label.holds for label in labels]
         if varies is not None:
-            yield varies[0]
+            holds.append(varies[0])
         elif _CLOCK.search(text) is not None:  # the tail was replaced, so the clock need not be shown to differ
-            yield "a clock"
+            holds.append("a clock")
         topic = None if labels else find_topic("", text, "")
-        if topic is not None:
-            yield topic
+        holds += [] if topic is None else [topic]
+    role = tail.role or "user"
+    return TailReplaced(
+        tail.segments[0].path, size, min(tokens, billed) if billed else tokens, role if role in _ROLES else "",
+        tuple(dict.fromkeys(holds)), tail.repeated, tail.retried,
+    )  # fmt: skip

@@ -18,7 +18,7 @@ from lore.judge.pairs.pair import Pair
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.lint import Defect
 from lore.judge.requests.tool_pairs import ToolHistory
-from lore.judge.runs.shared import Shared
+from lore.judge.runs.reads import Shared
 from lore.model.canonical import printable
 from lore.model.cause import Place
 from lore.model.codes import Code

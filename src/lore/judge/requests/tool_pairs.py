@@ -178,7 +178,6 @@ class ToolPairs:
                 self._open[part.key].pop()
 
     def add(self, part: ToolPart) -> None:
-        """Add the next part."""
         calls, call = self._open.get(part.key), None
         if not part.answers:
             self._reopen(part)
@@ -189,7 +188,6 @@ class ToolPairs:
         self._parts.append((part, call))
 
     def has_results_since(self, position: int) -> bool:
-        """Return whether a result is at a position or after it."""
         latest = takewhile(lambda entry: entry[0].position >= position, reversed(self._parts))
         return any(part.answers for part, _ in latest)
 

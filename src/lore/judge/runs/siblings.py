@@ -29,7 +29,7 @@ from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints, path_at
-from lore.judge.runs.shared import Shared
+from lore.judge.runs.reads import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import SharedBlock
@@ -109,7 +109,6 @@ class Siblings:
         self._shared[turn.model, path] = _SharedBeginning(beginning.turn, block, beginning.lost + lost, dollars)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield a finding for each shared beginning, and forget these beginnings."""
         for shared in self._shared.values():
             path = shared.block.path
             yield finding(
@@ -143,7 +142,6 @@ class Beginnings:
         self._unread_beginnings: dict[object, _Beginning] = {}
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Add the first request of a chain."""
         read, prompt = first_pass_read(turn.usage), turn.prompt
         if turn.failed or read is None or prompt.partial or turn.fidelity not in ("wire", "parsed"):
             return
@@ -168,7 +166,6 @@ class Beginnings:
             self._unread_beginnings[key] = beginning
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield a finding for each beginning that was repeated unread, and forget these beginnings."""
         for start in self._unread_beginnings.values():
             provider = served_by(start.latest).provider
             has_key = start.latest.prompt.params.get("prompt_cache_key", b"null") != b"null"
