@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
@@ -200,35 +199,30 @@ class UnreportedWrites:
         )
 
 
-class _Hashed(Struct, frozen=True):
-    """The hashes that a client recorded of a request."""
-
-    turn: int
-    hashes: PromptHashes
-    rewritten: bool = False  # the history was replaced since, as the log says
-
-
 class ClientHashes:
     """The hashes that the client recorded of its latest request in each cache."""
 
     def __init__(self) -> None:
-        self._latest: dict[_Cache, _Hashed] = {}
+        self._latest: dict[_Cache, tuple[int, PromptHashes]] = {}  # the number of a turn, and its hashes
+        self._rewritten: set[_Cache] = set()  # those whose history was replaced since, as the log says
 
     def note(self, turn: Turn) -> None:
         """Remember a turn's hashes, and whether the log rewrote the history since earlier ones."""
-        if self._latest and _is_rewritten(turn):
-            self._latest = {cache: replace(before, rewritten=True) for cache, before in self._latest.items()}
+        if _is_rewritten(turn):
+            self._rewritten.update(self._latest)
         if turn.hashes is not None:
-            self._latest[cache_of(turn)] = _Hashed(turn.number, turn.hashes)
+            self._latest[cache_of(turn)] = turn.number, turn.hashes
+            self._rewritten.discard(cache_of(turn))
 
     def causes(self, current: Turn) -> tuple[Cause, ...]:
         """Return what differs by hash from the last hashed request in the same cache, except rewritten messages."""
         last = None if current.hashes is None else self._latest.get(cache_of(current))
         if current.hashes is None or last is None:
             return ()
-        moved = explain_hashes(last.hashes, current.hashes, current.number - last.turn)
-        rewritten = last.rewritten or _is_rewritten(current)
-        return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
+        number, hashes = last
+        moved = explain_hashes(hashes, current.hashes, current.number - number)
+        is_rewritten = cache_of(current) in self._rewritten or _is_rewritten(current)
+        return tuple([cause for cause in moved if not (is_rewritten and cause.section == "messages")])
 
 
 class ToolCallSearch:
