@@ -61,8 +61,7 @@ class TurnVerdict(Struct, frozen=True):
     @property
     def leading(self) -> Cause | None:
         """The cause that the loss is counted under: of the worst kind, the one that lost most."""
-        pair = self.pair
-        if pair is None:
+        if (pair := self.pair) is None:
             return None
         breaking = [cause for cause in pair.causes if not is_remark(cause)]
         return max(

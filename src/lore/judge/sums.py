@@ -451,10 +451,10 @@ class Reliability:
 
     def results(self) -> list[ReliabilityResult]:
         """Return a row for the whole, then for each model, hour, gateway and key; the most frequent first."""
-        order = {by: number for number, by in enumerate(("all", "model", "hour", "gateway", "key"))}
+        order = ("all", "model", "hour", "gateway", "key")
         rows = sorted(
             self._tallies.items(),
-            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].times, row[0][1]),
+            key=lambda row: (order.index(row[0][0]), row[0][0] != "hour" and -row[1].times, row[0][1]),
         )
         return [
             ReliabilityResult(by=by, name=name, appends=tally.times, read=tally.times - tally.fell,
