@@ -151,7 +151,7 @@ def test_history_shrunk_without_event_is_strong():
     ("reason", "section"),
     [
         ("tools_changed", "tools"), ("system_changed", "system"), ("messages_changed", "messages"),
-        ("model_changed", "model"),
+        ("model_changed", "model")
     ],
 )  # fmt: skip
 def test_provider_verdict_alone_names_section_without_cause(reason, section):

@@ -45,9 +45,9 @@ class ComparedChain:
     `rules` tell how long caches without breakpoints keep the prompts of recorded requests.
     """
 
-    def __init__(self, *, billed: bool = True, rules: Callable[[], DatedRules] | None = None) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], *, billed: bool = True) -> None:
         self._billed = billed
-        self._memory = ChainMemory(billed=billed, rules=rules)
+        self._memory = ChainMemory(rules, billed=billed)
         self._changes = LoggedChanges()
         self._remarks = Remarks()
         self._before_compaction = deque[Turn](maxlen=_ENDS)

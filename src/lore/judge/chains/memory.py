@@ -64,7 +64,7 @@ class ChainMemory:
     breakpoints keep the prompts of recorded requests.
     """
 
-    def __init__(self, *, billed: bool, rules: Callable[[], DatedRules] | None) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], *, billed: bool) -> None:
         self.billed = billed
         self.last: Turn | None = None
         self.last_read: Turn | None = None  # the last turn of a log that read anything
@@ -87,7 +87,7 @@ class ChainMemory:
         """Return the facts of two turns; `last_use` sent all of the previous prompt again, if it is a later turn."""
         is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
         omits_thinking = False  # the model of a recorded request reads no thinking before the user's latest prompt
-        if fell and current.basis is None and self._rules is not None:
+        if fell and current.basis is None:
             where = served_by(current)
             omits_thinking = self._rules().flag(
                 "drops_thinking", where.provider, current.model, where.platform, current.at
@@ -116,7 +116,7 @@ class ChainMemory:
             for sign in turn.signs:
                 tally = self._tallies.get(sign.name, Tally())
                 self._tallies[sign.name] = tally if previous is None else tally.plus(fell=fell)
-        if turn.basis is not None or self._rules is None:
+        if turn.basis is not None:
             self._lifetime = counts.lifetime(turn, self._lifetime)
         else:  # its usage shows the lifetime, or a rule tells it
             lifetime = lifetime_after(turn, Lifetime(self._lifetime), self._rules)

@@ -33,7 +33,7 @@ _ELSEWHERE = (Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE)  # the request went 
 class ComparedChains:
     """Compares the turns of one recording; `chain_count` is the number of its chains so far."""
 
-    def __init__(self, dated: Callable[[], DatedRules] | None = None) -> None:
+    def __init__(self, dated: Callable[[], DatedRules]) -> None:
         self._dated = dated
         self._chains: dict[str, ComparedChain] = {}
         self._others = starts.OtherChains(self._compare_alone, self._ends_of, dated)
@@ -74,7 +74,7 @@ class ComparedChains:
 
     def _begin(self, turn: Turn) -> ComparedChain:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""
-        chain = self._chains[turn.chain] = ComparedChain(rules=self._dated)
+        chain = self._chains[turn.chain] = ComparedChain(self._dated)
         self.chain_count += 1
         if turn.basis is not None and starts.may_be_read(turn):
             self._others.log_starts.append(turn)
@@ -139,7 +139,7 @@ class ComparedChains:
 
     def _compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
         """Return the verdict on two turns as if they were a chain."""
-        chain = ComparedChain(rules=self._dated)
+        chain = ComparedChain(self._dated)
         chain.compare_next(previous)
         return chain.compare_next(turn)
 

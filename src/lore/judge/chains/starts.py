@@ -47,7 +47,7 @@ class OtherChains(Struct, frozen=True):
 
     compare: Callable[[Turn, Turn], Pair | None]  # the verdict on two turns alone
     ends_of: Callable[[str], list[Turn]]  # a chain's latest turn, and those before compactions; empty for no chain
-    rules: Callable[[], DatedRules] | None
+    rules: Callable[[], DatedRules]
     latest: dict[str, Turn] = {}  # the last recorded request of each chain
     # First requests of recorded chains, without their messages, and first requests of a log's chains; the latest last.
     starts: deque[Turn] = field(default_factory=lambda: deque(maxlen=SIBLINGS))

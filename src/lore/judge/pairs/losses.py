@@ -133,7 +133,7 @@ def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: 
     return max(0, cacheable - readable)
 
 
-def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
+def lost_of_head(pair: Pair, rules: Callable[[], DatedRules]) -> int:
     """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
 
     What precedes the change is not lost, nor a head that is too short for a cache. May be negative: nothing was lost.
@@ -144,5 +144,5 @@ def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
         sizes = [sum(map(byte_size, previous.prompt.head[: place + 1])) for place in previous.prompt.breakpoints]
         readable, end = max([size for size in sizes if size <= readable], default=0), max(sizes, default=0)
     readable, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else readable, end))
-    least = 0 if rules is None else minimum_tokens(rules(), previous) or 0
+    least = minimum_tokens(rules(), previous) or 0
     return 0 if read is None or end < least else round(end - max(readable, read))
