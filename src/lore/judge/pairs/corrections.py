@@ -42,7 +42,7 @@ _Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values
 
 
 class Remarks(Struct):
-    """What is remembered of the remarks of one chain."""
+    """The remarks of one chain so far."""
 
     reported: set[Code] = field(default_factory=set[Code])
     wrote_hour: bool = False  # a usage of the chain wrote for an hour, so the wish for it is passed on

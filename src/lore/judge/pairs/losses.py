@@ -19,7 +19,7 @@ from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.items import CompactDivider, is_absent, is_blank
-from lore.model.turn import Segment, Turn
+from lore.model.turn import Segment
 from lore.prefix.overlap import ChainSums, PairSums, byte_size, list_new_segments, split_fresh_segments
 
 
@@ -97,18 +97,14 @@ def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> 
     if unread is None or (read and counts.bills_writes(previous)):
         return round(_estimate_tokens(same, per_token))  # that includes all of tools and system prompt that both share
     most = unread - _estimate_tokens(fresh, per_token)
-    if first is not None and first.model == current.model and _lacks_summary(current):
+    items = [entry.item for entry in (() if current.basis is None else current.basis.entries)]
+    summaries = [item.summary for item in items if isinstance(item, CompactDivider)]
+    lacks_summary = any(is_absent(summary) or is_blank(summary) for summary in summaries)
+    if lacks_summary and first is not None and first.model == current.model:
         new = {segment.data for segment in fresh}
         later = [part for part in split_fresh_segments(first.prompt, current.prompt, 0)[0] if part.data not in new]
         most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
     return max(0, round(most))
-
-
-def _lacks_summary(turn: Turn) -> bool:
-    """Return whether a log has a compaction without the summary that replaced the history."""
-    entries = () if turn.basis is None else turn.basis.entries
-    summaries = [entry.item.summary for entry in entries if isinstance(entry.item, CompactDivider)]
-    return any(is_absent(summary) or is_blank(summary) for summary in summaries)
 
 
 def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:

@@ -269,27 +269,24 @@ def _tail_places(previous: Prompt, current: Prompt, start: int, end: int) -> tup
 
     The last messages that are not the model's begin at `start` in the previous prompt, at `end` in the current one.
     """
-    common = previous.messages.common(current.messages)
-    if common and previous.messages[common - 1].kind == "envelope":  # two messages of one role share only that
+    messages, common = previous.messages, previous.messages.common(current.messages)
+    if common and messages[common - 1].kind == "envelope":  # two messages of one role share only that
         common -= 1
-    if common > start:  # nothing before it changed
-        return (common, common) if _is_replaced_at(previous, current, common, common, end) else None
-    places = {segment.data: at for at, segment in enumerate(current.messages) if segment.kind != "envelope"}
-    for begin in range(start + 1, len(previous.messages)):
-        at = places.get(previous.messages[begin - 1].data)
-        if at is not None and _is_replaced_at(previous, current, begin, at + 1, end):
-            return begin, at + 1
+    candidates = [(common, common)]
+    if common <= start:  # something before it changed
+        places = {segment.data: at for at, segment in enumerate(current.messages) if segment.kind != "envelope"}
+        earlier = ((begin, places.get(messages[begin - 1].data)) for begin in range(start + 1, len(messages)))
+        candidates = [(begin, at + 1) for begin, at in earlier if at is not None]
+    for begin, place in candidates:
+        if begin >= len(messages) or messages[begin - 1].kind == "envelope" or place >= len(current.messages):
+            continue
+        if place > end:  # another end is in its place
+            is_replaced = _count_messages(previous, begin) == _count_messages(current, place)
+        else:
+            is_replaced = is_model_message(current.messages[place])
+        if is_replaced:
+            return begin, place
     return None
-
-
-def _is_replaced_at(previous: Prompt, current: Prompt, begin: int, place: int, end: int) -> bool:
-    """Return whether the model's message, or another end, is in the place of the previous prompt's tail."""
-    messages = previous.messages
-    if begin >= len(messages) or messages[begin - 1].kind == "envelope" or place >= len(current.messages):
-        return False
-    if place > end:
-        return _count_messages(previous, begin) == _count_messages(current, place)
-    return is_model_message(current.messages[place])
 
 
 def _last_user_messages(prompt: Prompt) -> int:
