@@ -289,11 +289,11 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
             ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped, also=tuple(also),
             partial=partial and cause.code != Code.CONTINUATION, is_break=not is_remark(cause),
         )  # fmt: skip
-        findings.append((cause, replace(bare, **_exceptions(bare, pair, cause))))
+        findings.append((cause, replace(bare, **_find_exceptions(bare, pair, cause))))
     return findings
 
 
-def _exceptions(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
+def _find_exceptions(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
     """Return the severity, actor and fix of a finding where the recording leaves others than those of its code."""
     changes: dict[str, Any] = {}
     is_free = bare.severity == "error" and pair.uncacheable and bare.tokens == "recorded"

@@ -323,13 +323,13 @@ def _costliest_session(requests: list[LedgerRequest]) -> CauseSession:
     by_session = defaultdict[str, list[LedgerRequest]](list)
     for request in requests:
         by_session[request.session].append(request)
-    costs = {name: [_lost_by(request.row) for request in requests] for name, requests in by_session.items()}
+    costs = {name: [_measure_loss(request.row) for request in requests] for name, requests in by_session.items()}
     best = max(costs, key=lambda name: (sum_of(cost[0] for cost in costs[name]), sum(c[1] for c in costs[name]), name))
     dollars, turns = sum_of(cost[0] for cost in costs[best]), sum(cost[2] for cost in costs[best])
     return CauseSession(best, by_session[best][0].project or None, dollars, turns)
 
 
-def _lost_by(row: LedgerRow) -> tuple[float, int, int]:
+def _measure_loss(row: LedgerRow) -> tuple[float, int, int]:
     """Return the dollars, tokens and number of requests of a row's loss, or of the reads that it missed."""
     if row.loss is not None:
         return 0.0 if row.spent is None else row.spent.again, row.loss.tokens, 1

@@ -224,7 +224,7 @@ class CauseCost(Struct, frozen=True):
 
     def plus(self, finding: Finding) -> CauseCost:
         done_fix, fix = CODES[finding.code].fix_done, finding.fix
-        lost, estimated, unpriced = _lost_by(finding)
+        lost, estimated, unpriced = _measure_loss(finding)
         most = lost
         if self.fix not in ("", done_fix) and (fix == done_fix or lost <= self.most):
             fix, most = self.fix, self.most
@@ -289,7 +289,7 @@ def _with_one_loss(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> None:
     tokens, dollars = f"{name}_tokens", f"{name}_dollars"
-    lost, estimated, unpriced = _lost_by(finding)
+    lost, estimated, unpriced = _measure_loss(finding)
     setattr(summary, tokens, (getattr(summary, tokens) or 0) + lost)
     setattr(summary, dollars, _sum_known(getattr(summary, dollars), finding.lost_dollars))
     summary.estimated_tokens = Counter(summary.estimated_tokens) + Counter({name: estimated})
@@ -301,7 +301,7 @@ def weight_of(finding: Finding | CauseResult) -> tuple[int, int]:
     return WORSE.index(finding.kind), finding.lost_tokens or 0
 
 
-def _lost_by(finding: Finding | CauseResult) -> tuple[int, int, int]:
+def _measure_loss(finding: Finding | CauseResult) -> tuple[int, int, int]:
     """Return the tokens that a cause lost, and how many of them are estimated, and have no price."""
     lost = finding.lost_tokens or 0
     return lost, lost if finding.tokens == "estimated" else 0, lost if finding.lost_dollars is None else 0

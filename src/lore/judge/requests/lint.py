@@ -161,8 +161,8 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
         cached=second.read, until=laws.path_at(prompt, max(fitting)) if second.read and fitting else "",
         minimum=None if least is None else int(least),
         lifetime=(asked_lifetime(turn) if sized.marked else None) or default, sure=not near and not has_unseen(prompt),
-        confidence=second.confidence, first=_cost_of(price, first), second=_cost_of(price, second),
-        uncached=_cost_of(price, Prediction(0, 0, tokens, "ceiling")),
+        confidence=second.confidence, first=_compute_cost(price, first), second=_compute_cost(price, second),
+        uncached=_compute_cost(price, Prediction(0, 0, tokens, "ceiling")),
     )  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def _limit(prediction: Prediction, billed: int, least: int) -> Prediction:
                    write_1h=None if prediction.write_1h is None else hour)  # fmt: skip
 
 
-def _cost_of(price: Price | None, prediction: Prediction) -> float | None:
+def _compute_cost(price: Price | None, prediction: Prediction) -> float | None:
     if price is None or prediction.uncached is None or prediction.read is None or prediction.write is None:
         return None
     paid = price.of(Usage(prediction.uncached, prediction.read, prediction.write, 0, None, prediction.write_1h))

@@ -65,15 +65,15 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
         if rule.most and number > rule.most:
             at, count = prompt.breakpoints[-1], d.BreakpointsCount(number, rule.most)
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
-        yield from _unmarkable(turn, rule)
+        yield from _find_unmarkable(turn, rule)
         if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
             kind: CauseKind | None = "unattributable" if turn.usage is not None else None
             name = "cache_control"
             yield Broken(Code.BREAKPOINT_NOT_TAKEN, "parameters", name, d.BreakpointNotTaken("other-api", name), kind)
         if rule.longest_first:
-            yield from _out_of_order(prompt)
-    yield from _foreign(turn, rules, first)
-    yield from settings(turn, rules)
+            yield from _find_out_of_order(prompt)
+    yield from _find_foreign(turn, rules, first)
+    yield from find_settings(turn, rules)
 
 
 def path_at(prompt: Prompt, at: int) -> str:
@@ -92,7 +92,7 @@ _ANY_API = BreakpointRule(
 )  # fmt: skip
 
 
-def _unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
+def _find_unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
     """Yield the breakpoints of a request that do not count; those that nothing refuses are noted by lint alone."""
     prompt = turn.prompt
     for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False):
@@ -161,7 +161,7 @@ _NEEDLES = tuple([f'"{field}"'.encode() for field in _FIELDS_OF_ANY])
 _ENDS = 512  # bytes at either end of a segment in which a breakpoint is written
 
 
-def _foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterator[Broken]:
+def _find_foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterator[Broken]:
     """Yield the first breakpoint that is written for another API, or inside a tool's result, if it is refused."""
     prompt = turn.prompt
     hits = [(name, "", -1, "parameters") for name in _FIELDS_OF_ANY if prompt.params.get(name, b"null") != b"null"]
@@ -199,7 +199,7 @@ def _field_in(segment: Segment) -> str:
 _INNER = ("function", "toolSpec", "providerOptions")
 
 
-def _out_of_order(prompt: Prompt) -> Iterator[Broken]:
+def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:
     """Yield the first breakpoint that asks for a longer lifetime than one before it."""
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     lives = [(at, lifetime_of(value) or FIVE_MINUTES) for at, value in marks]
@@ -304,7 +304,7 @@ _FIELDS = ("prompt_cache_key", "prompt_cache_retention", "store", "truncation")
 _BESIDE = ("toolConfig", "tool_config")
 
 
-def settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
+def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
     """Yield fields that a provider refuses, or that work against the cache."""
     prompt, params, model = turn.prompt, turn.prompt.params, turn.model
     if prompt.dialect == "gemini":
