@@ -323,10 +323,12 @@ def _costliest_session(requests: list[LedgerRequest]) -> CauseSession:
     by_session = defaultdict[str, list[LedgerRequest]](list)
     for request in requests:
         by_session[request.session].append(request)
-    costs = {name: [_measure_loss(request.row) for request in requests] for name, requests in by_session.items()}
-    best = max(costs, key=lambda name: (sum_of(cost[0] for cost in costs[name]), sum(c[1] for c in costs[name]), name))
-    dollars, turns = sum_of(cost[0] for cost in costs[best]), sum(cost[2] for cost in costs[best])
-    return CauseSession(best, by_session[best][0].project or None, dollars, turns)
+    costs: list[tuple[float, int, str, int]] = []  # dollars, tokens, session and requests
+    for name, of_session in by_session.items():
+        dollars, tokens, turns = zip(*[_measure_loss(request.row) for request in of_session], strict=True)
+        costs.append((sum_of(dollars), sum(tokens), name, sum(turns)))
+    most, _, best, count = max(costs)
+    return CauseSession(best, by_session[best][0].project or None, most, count)
 
 
 def _measure_loss(row: LedgerRow) -> tuple[float, int, int]:

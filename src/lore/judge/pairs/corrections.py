@@ -314,7 +314,8 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
     the lost tokens written again if it has breakpoints.
     """
     turn, daily = pair.current, 0.0  # replaced tails of the chain a day; 0: unknown
-    if state.began is not None and turn.at is not None and any(c.code == Code.TAIL_REPLACED for c in pair.causes):
+    has_tail = any(cause.code == Code.TAIL_REPLACED for cause in pair.causes)
+    if has_tail and state.began is not None and turn.at is not None:
         state.tails += 1
         lasted = turn.at - state.began
         daily = state.tails / lasted * DAY if lasted >= PACE else 0.0
