@@ -33,19 +33,10 @@ def session(
         minute = step + (pause if compacted is not None and step >= compacted else 0)
         if step == compacted:
             number += 1
-            fields = {
-                "summary": "The parser was fixed.",
-                "firstKeptEntryId": f"{number - 1:08x}",
-                "tokensBefore": 90_000,
-            }
-            records.append(entry(number, "compaction", minute, **fields))
-        usage = {
-            "input": uncached,
-            "cacheRead": read,
-            "cacheWrite": 0,
-            "output": 40 if uncached + read else 0,
-            "totalTokens": uncached + read + 40,
-        }
+            fields = {"summary": "The parser was fixed.", "firstKeptEntryId": f"{number - 1:08x}"}
+            records.append(entry(number, "compaction", minute, tokensBefore=90_000, **fields))
+        usage = {"input": uncached, "cacheRead": read, "cacheWrite": 0, "totalTokens": uncached + read + 40}
+        usage["output"] = 40 if uncached + read else 0
         answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "api": "anthropic-messages",
                   "provider": "zai", "model": f"glm-5.2{models[step:][:1]}", "usage": usage,
                   "stopReason": "stop" if uncached + read else "aborted"}  # fmt: skip

@@ -12,21 +12,10 @@ from lore.judge.base import findings_of
 from lore.judge.pairs.finders import find_other_endpoint
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.what_if import make_paid_turn
+from lore.model import evidence as e
 from lore.model.cause import Place
 from lore.model.codes import CODES, fix_of
 from lore.model.events import Usage
-from lore.model.evidence import (
-    Disputed,
-    HistoryShrank,
-    LookbackExceeded,
-    ModelChanged,
-    OlderEntry,
-    Paused,
-    ProviderSaid,
-    ReadFell,
-    RecordedChange,
-    Rerouted,
-)
 from lore.model.state import Change, Sign
 from lore.model.turn import Call
 from lore.prefix.overlap import Overlap
@@ -94,7 +83,7 @@ def test_pause_over_lifetime_is_strong_without_grace():
     talk = opened()
     lead = dropped(talk, after=301.0)
     assert (rank(lead), lead.section) == (("LORE128", "strong", "expected"), "time")
-    assert lead.evidence == Paused(301.0, 300.0)
+    assert lead.evidence == e.Paused(301.0, 300.0)
     verdict = talk.verdict
     assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.was_foreseen) == (2_300, 0, False)
 
@@ -109,15 +98,15 @@ def test_pause_within_one_hour_lifetime_explains_nothing():
 
 @pytest.mark.parametrize(("after", "cause"), [
     (299.0, ("LORE301", "weak", None)),
-    (438.0, ("LORE128", "weak", Paused(438.0, None, 3_600.0))),
-    (3_601.0, ("LORE128", "strong", Paused(3_601.0, None, 3_600.0))),
+    (438.0, ("LORE128", "weak", e.Paused(438.0, None, 3_600.0))),
+    (3_601.0, ("LORE128", "strong", e.Paused(3_601.0, None, 3_600.0))),
 ])  # fmt: skip
 def test_unbilled_writes_live_five_minutes_to_one_hour(after, cause):
     talk = Judged()
     for usage in (Usage(12_000, 0), Usage(300, 12_000), Usage(300, 12_300)):
         talk.turn(usage)
     talk.turn(Usage(12_900, 0), after=after)
-    evidence = talk.lead.evidence if isinstance(talk.lead.evidence, Paused) else None
+    evidence = talk.lead.evidence if isinstance(talk.lead.evidence, e.Paused) else None
     assert (talk.lead.code, talk.lead.strength, evidence) == cause
 
 
@@ -128,7 +117,7 @@ def test_older_entry_within_three_seconds_is_strong():
     talk.use()
     talk.turn(bill(13_300, 3_100), after=1.0)
     assert rank(talk.lead) == ("LORE155", "strong", "expected")
-    assert talk.lead.evidence == OlderEntry(1.0, 13_300)
+    assert talk.lead.evidence == e.OlderEntry(1.0, 13_300)
 
 
 def test_read_of_head_alone_is_no_older_entry():
@@ -146,7 +135,7 @@ def test_too_many_new_positions_are_strong_evidence():
         talk.use()
     lead = dropped(talk)
     assert rank(lead) == ("LORE113", "strong", "waste")
-    assert isinstance(lead.evidence, LookbackExceeded)
+    assert isinstance(lead.evidence, e.LookbackExceeded)
     assert (lead.evidence.positions > lead.evidence.allowed, lead.evidence.missed_tokens) == (True, 2_300)
     assert talk.verdict.wasted_tokens == 2_300
 
@@ -155,20 +144,20 @@ def test_history_shrunk_without_event_is_strong():
     talk = opened()
     talk.entries = talk.entries.cut(1)
     lead = dropped(talk)
-    assert (lead.code, lead.strength, lead.evidence) == ("LORE143", "strong", HistoryShrank(1, 2))
+    assert (lead.code, lead.strength, lead.evidence) == ("LORE143", "strong", e.HistoryShrank(1, 2))
 
 
 @pytest.mark.parametrize(
     ("reason", "section"),
     [
         ("tools_changed", "tools"), ("system_changed", "system"), ("messages_changed", "messages"),
-        ("model_changed", "model"),
+        ("model_changed", "model")
     ],
 )  # fmt: skip
 def test_provider_verdict_alone_names_section_without_cause(reason, section):
     lead = dropped(opened(), verdict=reason)
     assert (rank(lead), lead.section) == (("LORE159", "strong", "unattributable"), section)
-    assert (lead.evidence, lead.also) == (ProviderSaid(reason), ())
+    assert (lead.evidence, lead.also) == (e.ProviderSaid(reason), ())
 
 
 def test_expired_entries_lead_over_a_verdict():
@@ -181,7 +170,7 @@ def test_verdict_that_contradicts_strong_evidence_leads():
     talk = opened()
     lead = dropped(talk, verdict="tools_changed", signs=("effort",))
     assert (rank(lead), other_codes(lead)) == (("LORE159", "strong", "unattributable"), ["LORE120"])
-    assert lead.evidence == ProviderSaid("tools_changed", contradicts=("LORE120",))
+    assert lead.evidence == e.ProviderSaid("tools_changed", contradicts=("LORE120",))
     assert lead.also[0].qualifiers == ("contradicted",)
     ((_, finding),) = findings_of(talk.verdict.pair, PLACE)
     assert (finding.actor, finding.also[0].contradicted) == ("author", True)
@@ -250,10 +239,10 @@ def test_verdict_contradicted_by_read_names_no_section(read, verdict, doubted):
     talk.turn(bill(12_000, 5_100))
     talk.turn(bill(read, 5_200), verdict=verdict)
     lead, *remarks = talk.verdict.causes
-    assert (rank(lead), lead.evidence) == (("LORE159", "strong", "unattributable"), ProviderSaid(verdict))
+    assert (rank(lead), lead.evidence) == (("LORE159", "strong", "unattributable"), e.ProviderSaid(verdict))
     assert (lead.section is None) is doubted
     noted = [(cause.code, cause.evidence) for cause in remarks]
-    assert noted == ([("LORE302", Disputed("head-was-read", verdict, 12_000, read))] if doubted else [])
+    assert noted == ([("LORE302", e.Disputed("head-was-read", verdict, 12_000, read))] if doubted else [])
     findings = [finding for _, finding in findings_of(talk.verdict.pair, PLACE)]
     assert [finding.lost_tokens for finding in findings] == [17_100 - read, 0][: len(findings)]
     if doubted:
@@ -266,7 +255,10 @@ def test_compaction_leads_over_other_causes():
     talk = opened()
     change = talk.compact()
     lead = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
-    assert (rank(lead), lead.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
+    assert (rank(lead), lead.evidence) == (
+        ("LORE125", "strong", "expected"),
+        e.RecordedChange("LORE125", change.detail),
+    )
 
 
 def test_results_that_were_cleared_lead_and_are_foreseen():
@@ -283,17 +275,17 @@ def test_results_that_were_cleared_lead_and_are_foreseen():
     talk.use()
     talk.turn(bill(10_000, 9_000), changes=(Change("LORE117", "1 tool results cleared"),))
     assert (talk.lead.code, talk.lead.strength, talk.verdict.was_foreseen) == ("LORE117", "strong", True)
-    assert talk.lead.evidence == RecordedChange("LORE117", "1 tool results cleared")
+    assert talk.lead.evidence == e.RecordedChange("LORE117", "1 tool results cleared")
 
 
-HOSTS = Rerouted(host_before="a.example", host_after="b.example")
+HOSTS = e.Rerouted(host_before="a.example", host_after="b.example")
 
 
 @each("before, after, expected", [
     (("a.example/v1", "k"), ("b.example/v1", "k"), HOSTS),
     (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # the previous key is unknown
     (("a.example/v1", "j"), ("b.example/v1", "k"), msgspec.structs.replace(HOSTS, account=True)),
-    (("a.example/v1", "j"), ("a.example/v1", "k"), Rerouted(account=True)),
+    (("a.example/v1", "j"), ("a.example/v1", "k"), e.Rerouted(account=True)),
     (("a.example/v1", "k"), ("a.example/v1", "k"), None),
     (("a.example/v1", "k"), ("a.example/v1", ""), None),
 ])  # fmt: skip
@@ -310,7 +302,7 @@ def test_another_model_that_no_event_tells_is_strong():
     talk = opened()
     talk.model = "claude-y"
     lead = dropped(talk, 0)
-    assert (rank(lead), lead.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
+    assert (rank(lead), lead.evidence) == (("LORE119", "strong", "expected"), e.ModelChanged("claude-x", "claude-y"))
 
 
 @each("turns, is_prompted, words", [
@@ -334,7 +326,7 @@ def test_unexplained_fall_at_beginning_points_to_the_client(turns, is_prompted, 
 def test_unexplained_fall_lists_ruled_out_causes():
     talk = opened()
     lead = dropped(talk, verdict="unavailable")
-    fell = ReadFell(2_300, 12_300, 10_000, at_begin=True)
+    fell = e.ReadFell(2_300, 12_300, 10_000, at_begin=True)
     assert (rank(lead), lead.evidence) == (("LORE301", "weak", "unattributable"), fell)
     first = lead.ruled_out[0]
     assert (first.reason, first.out, first.seconds, first.limit) == ("expiry", True, 20.0, 300.0)

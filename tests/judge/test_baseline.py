@@ -7,17 +7,8 @@ import pytest
 
 from helpers.each import each
 from lore.errors import LoreError
+from lore.judge import baseline as store
 from lore.judge.base import finding
-from lore.judge.baseline import (
-    Baseline,
-    BaselineEntry,
-    BaselineRecorder,
-    KnownFindings,
-    can_have_entry,
-    decode,
-    encode,
-    find_stale,
-)
 from lore.model.cause import Place
 from lore.model.evidence import Told
 
@@ -27,10 +18,10 @@ def date_finding(code="LORE101", path="a.jsonl", **fields):
 
 
 def baseline(*findings):
-    recorder = BaselineRecorder()
+    recorder = store.BaselineRecorder()
     for current_finding in findings:
         recorder.add(current_finding, current_finding.path)
-    return encode(recorder.entries())
+    return store.encode(recorder.entries())
 
 
 SOME = [
@@ -60,16 +51,16 @@ def test_baseline_file_is_readable():
 
 
 def test_known_finding_is_used_up():
-    known_findings = KnownFindings(decode(baseline(*SOME[:2]), "b"))
+    known_findings = store.KnownFindings(store.decode(baseline(*SOME[:2]), "b"))
     assert [known_findings.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]
     assert not known_findings.take(SOME[3].fingerprint)
 
 
 def test_unmatched_entry_is_stale():
-    known_findings = KnownFindings(decode(baseline(*SOME), "b"))
+    known_findings = store.KnownFindings(store.decode(baseline(*SOME), "b"))
     known_findings.take(SOME[0].fingerprint)
     messages = [
-        entry.message for entry in find_stale(known_findings, Place("b"), lambda entry: entry.path == "a.jsonl")
+        entry.message for entry in store.find_stale(known_findings, Place("b"), lambda entry: entry.path == "a.jsonl")
     ]
     assert messages == [
         "LORE101 a.jsonl messages[].content[0].text: 1 of 2 still occur",
@@ -78,16 +69,16 @@ def test_unmatched_entry_is_stale():
 
 
 def test_entry_doubled_by_merge_counts_once():
-    entry = BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
-    known_findings = KnownFindings(Baseline(findings=(entry, entry)))
+    entry = store.BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
+    known_findings = store.KnownFindings(store.Baseline(findings=(entry, entry)))
     assert [known_findings.take("f") for _ in range(3)] == [True, True, False]
 
 
 def test_notes_and_sums_are_never_known():
-    assert can_have_entry("LORE101", "error")
-    assert can_have_entry("LORE301", "warning")
-    assert not can_have_entry("LORE125", "note")
-    assert not can_have_entry("LORE402", "error")
+    assert store.can_have_entry("LORE101", "error")
+    assert store.can_have_entry("LORE301", "warning")
+    assert not store.can_have_entry("LORE125", "note")
+    assert not store.can_have_entry("LORE402", "error")
 
 
 def test_baseline_writes_a_path_with_lone_surrogate():
@@ -109,7 +100,7 @@ def test_baseline_writes_a_path_with_lone_surrogate():
 ])  # fmt: skip
 def test_damaged_baseline_error_says_what_to_do(data):
     with pytest.raises(LoreError) as caught:
-        decode(data, "b.json")
+        store.decode(data, "b.json")
     assert "b.json" in caught.value.message
     assert "--update-baseline" in caught.value.hint
 
@@ -126,6 +117,6 @@ def test_damaged_baseline_error_says_what_to_do(data):
 ])  # fmt: skip
 def test_other_file_is_an_error_naming_it(data, words, hint):
     with pytest.raises(LoreError) as caught:
-        decode(data, "b.json")
+        store.decode(data, "b.json")
     assert words in caught.value.message
     assert hint in caught.value.hint

@@ -12,6 +12,7 @@ from lore.model.items import UserMessage
 from lore.model.state import Entry
 from lore.model.turn import Prompt, PromptBasis
 from lore.model.vector import Vector
+from lore.run.rules import PACKAGED
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "description": "List. " * 2_000, "input_schema": {}}]
@@ -27,7 +28,7 @@ def first(chain, at, answered, read, write):
 
 
 def test_restart_is_compared_with_the_abandoned_chain():
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     chained.compare(on("main", 1, "a"))
     chained.compare(on("main", 2, "a", assistant("b"), "c"))
     pair = chained.compare(
@@ -43,7 +44,7 @@ def test_restart_is_compared_with_the_abandoned_chain():
 
 
 def test_first_turns_sent_together_are_parallel_start():
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     assert chained.compare(first("a1", 0.0, 2.0, 0, 4000)).pair is None
     pair = chained.compare(first("a2", 0.5, 2.5, 0, 4000)).pair
     assert pair is not None
@@ -55,7 +56,7 @@ def test_first_turns_sent_together_are_parallel_start():
 
 
 def test_first_turns_that_read_or_share_nothing_unpaired():
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     chained.compare(first("a1", 0.0, 2.0, 0, 4000))
     assert chained.compare(first("a2", 2.5, 3.0, 3900, 100)).pair is None
     assert chained.compare(first("a3", 0.5, 2.5, 3900, 100)).pair is None
@@ -72,7 +73,7 @@ def logged(chain, at, answered, read, write, model="claude-x"):
 
 
 def test_logged_subagents_sent_together_are_parallel_start():
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     assert chained.compare(logged("agent-1", 0.0, 2.0, 1_000, 6_100)).pair is None
     pair = chained.compare(logged("agent-2", 0.5, 2.5, 1_000, 6_140)).pair
     assert pair is not None
@@ -85,14 +86,14 @@ def test_logged_subagents_sent_together_are_parallel_start():
     [(2.5, 0, 6_140, "claude-x"), (0.5, 0, 8_000, "claude-x"), (0.5, 5_900, 200, "claude-x"), (0.5, 0, 6_140, "other")],
 )
 def test_logged_subagent_with_another_head_unpaired(late, read, write, model):
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     chained.compare(logged("agent-1", 0.0, 2.0, 0, 6_100))
     assert chained.compare(logged("agent-2", late, late + 2, read, write, model)).pair is None
 
 
 def summarised(after=60.0, read=0, model="claude-x", chain="utility-1", size=58_000, main="main"):
     """Return the causes of a request for a summary of a log's conversation of 60,000 tokens."""
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     chained.compare(logged(main, 0.0, 2.0, 0, 60_000))
     summary_turn = replace(logged(chain, after, after + 9, read, 0, model), usage=Usage(size - read, read, None))
     pair = chained.compare(summary_turn).pair
@@ -118,7 +119,7 @@ def test_logged_summary_is_not_called_cold(options):
 
 
 def test_forgotten_chain_begins_again():
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     chained.compare(on("main", 1, "a"))
     chained.forget("main")
     chained.forget("unknown")
@@ -127,7 +128,7 @@ def test_forgotten_chain_begins_again():
 
 
 def test_thousand_chains_keep_few_first_turns():
-    chained = ComparedChains()
+    chained = ComparedChains(PACKAGED.rules)
     for number in range(3 * SIBLINGS):
         chained.compare(first(f"a{number}", float(number), number + 2.0, 0, 4000))
     assert len(getattr(chained, "_others").starts) == SIBLINGS  # noqa: B009 - the bound under test

@@ -11,6 +11,7 @@ from lore.model.events import Usage, Verdict
 from lore.model.evidence import Disputed
 from lore.model.turn import Call
 from lore.report.sentences.findings import columns_result
+from lore.run.rules import PACKAGED
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "input_schema": {}}, {"name": "cat", "input_schema": {}}]
@@ -19,7 +20,7 @@ NOBODY = Call()
 
 
 def pair(previous, current, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY), at=(0.0, 20.0), **fields):
-    pairs = ComparedChain(**fields)
+    pairs = ComparedChain(PACKAGED.rules, **fields)
     pairs.compare_next(turn(parsed(previous), usage=bills[0], call=calls[0], sent=at[0]))
     diff = pairs.compare_next(turn(parsed(current), 2, usage=bills[1], verdict=verdict, call=calls[1], sent=at[1]))
     assert diff is not None
@@ -69,24 +70,24 @@ def test_read_beyond_shared_bytes_contradicts_them():
 @each("right, bill, reason, missed, evidence, words", [
     (
         TWO, FELL, "tools_changed", 6000, Disputed("no-change-in-bytes", "tools_changed"),
-        "nothing that was to be cached changed",
+        "nothing that was to be cached changed"
     ),
     (
         TWO, READ, "messages_changed", 6000, Disputed("no-change-in-bytes", "messages_changed"),
-        "nothing that was to be cached changed",
+        "nothing that was to be cached changed"
     ),
     (
         EDITED, READ, "tools_changed", 6000, Disputed("bill-reads-more", tokens=3, read_tokens=6000),
-        "yet 6,000 were read",
+        "yet 6,000 were read"
     ),
     (
         EDITED, FELL, "messages_changed", 6000,
         Disputed("other-section", "messages_changed", section="tools", path="tools[0].name"),
-        "the bytes first differ in tools",
+        "the bytes first differ in tools"
     ),
     (
         TWO, FELL, "model_changed", 6000, Disputed("same-model", "model_changed", model="claude-x"),
-        "both requests ask for claude-x",
+        "both requests ask for claude-x"
     ),
     (EDITED, FELL, "tools_changed", 6000, None, ""),
     (TWO, READ, "unavailable", None, None, ""),
@@ -152,7 +153,7 @@ def test_request_to_another_host_cannot_read_this_cache(mine, theirs, code):
 
 
 def test_finding_on_a_whole_chain_is_reported_once():
-    pairs, codes = ComparedChain(), []
+    pairs, codes = ComparedChain(PACKAGED.rules), []
     for number, prompt_body in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
         diff = pairs.compare_next(turn(parsed(prompt_body), number, usage=Usage(3, 9000, 0)))
         codes += [] if diff is None else [cause.code for cause in diff.causes]

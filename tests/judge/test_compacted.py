@@ -10,6 +10,7 @@ from lore.judge.pairs.pair import lost_tokens
 from lore.model.events import Usage
 from lore.model.turn import Exchange
 from lore.prefix.chains import Chains
+from lore.run.rules import PACKAGED
 from model.making import dumps, parsed, turn
 
 
@@ -55,7 +56,7 @@ def worked(number):
 
 def judged(previous, current):
     """Return the chains of two requests, and the causes of the second if it continues the first."""
-    chains, pairs = Chains(), ComparedChain()
+    chains, pairs = Chains(), ComparedChain(PACKAGED.rules)
     prompts = [parsed(raw, "openai-responses") for raw in (previous, current)]
     names = [
         chains.add(prompt, Exchange(dumps(raw), "wire"))[0]
@@ -110,7 +111,7 @@ def test_new_summary_is_not_rebilled(kept_messages):
     bodies = [body(*worked(30)), body(RULES, PLACE, *kept_messages, summary)]
     sent_tokens, again = (round(len(dumps(part)) / 4) for part in ([*kept_messages, summary], kept_messages))
     usages = Usage(2_000, 10_000, None), Usage(sent_tokens, round(len(dumps(bodies[1])) / 4) - sent_tokens, None)
-    pairs = ComparedChain()
+    pairs = ComparedChain(PACKAGED.rules)
     diff = [
         pairs.compare_next(turn(parsed(request_body, "openai-responses"), number, usage=usage))
         for number, (request_body, usage) in enumerate(zip(bodies, usages, strict=True), 1)

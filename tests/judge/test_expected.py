@@ -8,6 +8,7 @@ from lore.judge.chains.chain import ComparedChain
 from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
 from lore.model.turn import Call
+from lore.run.rules import PACKAGED
 from model.making import assistant, body, parsed, turn
 
 LONG = "long " * 10_000
@@ -16,7 +17,7 @@ TOOLS = [{"name": "ls", "input_schema": {}}]
 
 
 def pair(*turns):
-    pairs = ComparedChain()
+    pairs = ComparedChain(PACKAGED.rules)
     diff = [pairs.compare_next(current) for current in turns][-1]
     assert diff is not None
     return diff
@@ -109,7 +110,7 @@ def test_request_within_seconds_may_get_older_entry(at, read, code):
 
 def test_failed_request_is_in_no_pair():
     """A refused request between two others made the next one lose a cache that it had read."""
-    pairs = ComparedChain()
+    pairs = ComparedChain(PACKAGED.rules)
     assert pairs.compare_next(request(1, LONG, read=0, write=9000)) is None
     assert pairs.compare_next(request(2, "broken", status=429)) is None
     diff = pairs.compare_next(request(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))

@@ -1,4 +1,4 @@
-"""A compaction or another model in a log counts from the request whose usage shows it."""
+"""Logs of pi: a compaction or another model counts from the request whose usage shows it; which parts a log lacks."""
 
 import pytest
 
@@ -28,3 +28,12 @@ def test_compaction_counts_from_the_shortened_prompt(tmp_path, usages, expected,
 def test_unanswered_request_to_other_model_loses_nothing(tmp_path, models, usages, expected):
     output = lore("check", session(tmp_path / "a.jsonl", *usages, models=models), "--json").json
     assert [(finding["turn"], finding["code"], finding["lost_tokens"]) for finding in output["findings"]] == expected
+
+
+@pytest.mark.parametrize("command", ["check", "simulate", "diff-prefix"])
+@pytest.mark.parametrize("system", ["", "Be brief."])
+def test_recorded_system_prompt_is_not_missing(tmp_path, system, command):
+    result = lore(command, session(tmp_path / "a.jsonl", (20_000, 0), (20_400, 0), system=system))
+    text = result.out + result.err
+    assert "not recorded" in text
+    assert ("system prompt" in text.partition("not recorded")[2]) == (not system)

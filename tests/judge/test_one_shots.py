@@ -134,7 +134,7 @@ def test_loss_of_one_shots_begins_at_the_change(tmp_path):
     calls = [
         chat(20.0 * number, [
             {"role": "system", "content": f"{SYSTEM * 2}User {number}bf9c122-427b-4b4a-97b7-50923ceb3ff. {SYSTEM * 2}"},
-            text("user", f"{number} " + "Why? " * 2_000),
+            text("user", f"{number} " + "Why? " * 2_000)
         ], read, 26_900)
         for number, read in enumerate((0, 12_160))
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from lore.model.events import Usage
 from lore.model.evidence import WithinBlock
 from lore.model.state import Change
 from lore.model.turn import Call
+from lore.run.rules import PACKAGED
 from model.making import assistant, body, dumps, parsed, turn
 
 ONE = body("one " * 10_000)
@@ -25,7 +26,7 @@ CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 
 
 def pair(*turns, **fields):
-    pairs = ComparedChain(**fields)
+    pairs = ComparedChain(PACKAGED.rules, **fields)
     return [pairs.compare_next(request) for request in turns][-1]
 
 
@@ -41,7 +42,7 @@ def codes(diff):
 
 
 def test_first_turn_makes_no_pair():
-    assert ComparedChain().compare_next(turn(parsed(ONE))) is None
+    assert ComparedChain(PACKAGED.rules).compare_next(turn(parsed(ONE))) is None
 
 
 def test_edit_loses_the_bytes_after_it():
@@ -385,11 +386,7 @@ SPELLED = {
 def test_other_spelling_is_no_waste_if_all_read(how):
     """The provider tokenises decoded text, so the usage shows no loss; a finding was reported all the same."""
     diff = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
-    assert (codes(diff), diff.kind, diff.is_break) == (
-        ["LORE112" if how == "shape" else "LORE106"],
-        "expected",
-        False,
-    )
+    assert (codes(diff), diff.kind, diff.is_break) == (["LORE112" if how == "shape" else "LORE106"], "expected", False)
     assert diff.causes[0].qualifiers == ("read-all-the-same",)
     assert lost_tokens(diff, diff.causes[0]) == (0, "recorded")
 

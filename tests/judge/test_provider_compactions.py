@@ -94,7 +94,7 @@ def test_shrunk_prompt_with_truncation_was_cut_by_provider(tmp_path, fields, tot
     (
         {},
         {"context_management": {"applied_edits": [{"type": "clear_tool_uses_1", "cleared_input_tokens": 3000}]}},
-        "strong",
+        "strong"
     ),
 ], ids=["allowed", "applied"])  # fmt: skip
 @pytest.mark.parametrize(("answered_by", "code"), [("Amazon Bedrock", "LORE170"), ("Anthropic", "LORE125")])

@@ -91,7 +91,7 @@ def test_organisations_that_responses_name_are_compared(tmp_path):
     verdicts, _ = judged(tmp_path, *(
         call(10 * number, asks(*talk), usage(*bill), headers={"anthropic-organization-id": f"0f8c52aa-{who}"})
         for number, (talk, bill, who) in enumerate([
-            ((ONE,), (0, 7000), "a"), (TWO, (0, 9000), "b"), (THREE, (7000, 2200), "a"),
+            ((ONE,), (0, 7000), "a"), (TWO, (0, 9000), "b"), (THREE, (7000, 2200), "a")
         ])
     ))  # fmt: skip
     assert [break_codes(verdict) for verdict in verdicts] == [[], ["LORE131"], ["LORE131"]]

@@ -12,6 +12,7 @@ from lore.model.events import Usage
 from lore.model.evidence import Damage, Told
 from lore.model.results import Summary
 from lore.model.state import Change
+from lore.run.rules import PACKAGED
 from model.making import assistant, body, parsed, turn
 
 PLACE = Place("dir/a.jsonl")
@@ -20,7 +21,7 @@ RIGHT = body("one", assistant("two"), "x", system="Today is 2026-01-02.")
 
 
 def pair(previous, current, *, usages=(None, None), **fields):
-    pairs = ComparedChain()
+    pairs = ComparedChain(PACKAGED.rules)
     pairs.compare_next(turn(parsed(previous), 1, usage=usages[0]))
     return pairs.compare_next(turn(parsed(current), 2, usage=usages[1], line=7, **fields))
 

@@ -1,9 +1,10 @@
-"""LORE172: conversations that share a long beginning without a breakpoint at its end."""
+"""Conversations that begin alike: without a breakpoint at the end of it (LORE172), or reading nothing (LORE307)."""
 
 import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
+from judge.captures import SYSTEM, call, judged
 from judge.foretelling import CACHE_CONTROL, PLACE, answered_turn, bill
 from lore.model.turn import Call
 from lore.run.rules import Dated
@@ -51,7 +52,7 @@ def test_head_charged_to_a_changed_id_is_not_shared():
     bodies = [
         {**question(number, document="Look."), "system": [
             {"type": "text", "text": DOCUMENT},
-            {"type": "text", "text": f"You are {number}f3c9a7e-88b1-4d06-9a55-0c1e.", "cache_control": CACHE_CONTROL},
+            {"type": "text", "text": f"You are {number}f3c9a7e-88b1-4d06-9a55-0c1e.", "cache_control": CACHE_CONTROL}
         ]} for number in range(3)
     ]  # fmt: skip
     judge = Dated().judge()
@@ -102,3 +103,48 @@ def test_history_up_to_an_automatic_breakpoint_is_covered():
 ])  # fmt: skip
 def test_requests_that_lose_nothing_are_not_named(turns):
     assert shared(turns) == []
+
+
+# beginnings that nothing reads
+
+VLLM = {"system_fingerprint": "vllm-0.26.0-a84d830d", "kv_transfer_params": None}
+
+
+def one_shots(
+    *reads, pause=20.0, system=SYSTEM, url="http://10.0.0.9:8000/v1/chat/completions", answer=VLLM, begin=0.0, **fields
+):
+    """Return requests with one system prompt, each with a question of its own."""
+    calls = []
+    for number, read in enumerate(reads):
+        bill = {"prompt_tokens": 6_040, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
+        question = {"role": "user", "content": f"Sort mail {number}, please."}
+        body = {"model": "gpt-5.2", "messages": [{"role": "system", "content": system}, question], **fields}
+        exchange = call(begin + pause * number, body, bill, url=url)
+        exchange["response"]["body"] = {"id": f"c{number}", "object": "chat.completion", "usage": bill, **answer}
+        calls.append(exchange)
+    return calls
+
+
+@pytest.mark.parametrize(("more", "reasons"), [
+    ({}, ("engine-reads-nothing",)),
+    ({"url": "https://api.openai.com/v1/chat/completions", "answer": {}}, ("no-cache-key",)),
+    ({"url": "https://api.openai.com/v1/chat/completions", "answer": {}, "prompt_cache_key": "mail"}, ()),
+])  # fmt: skip
+def test_beginning_that_no_conversation_reads_is_found(tmp_path, more, reasons):
+    _, final_findings = judged(tmp_path, *one_shots(0, 0, 0, 0, **more))
+    (finding,) = [candidate for candidate in final_findings if candidate.code == "LORE307"]
+    assert (finding.evidence.turns, finding.evidence.reasons, finding.kind) == (3, reasons, "unattributable")
+    assert finding.lost_tokens == pytest.approx(3 * 6_000, rel=0.02)
+
+
+@pytest.mark.parametrize("calls", [
+    one_shots(0, 0, 0),  # two repeats
+    one_shots(0, 0, 5_888, 0, 0),  # one reads it
+    one_shots(0, 0, 0, 0, pause=0.1),  # sent together
+    one_shots(0, 0, 0, 0, pause=400.0),  # too long apart
+    one_shots(0) + one_shots(0, 0, 0, pause=0.0, begin=400.0),  # sent together, after it expired
+    one_shots(0, 0, 0, 0, system="Sort mail."),
+])  # fmt: skip
+def test_beginning_that_may_be_unread_is_not_found(tmp_path, calls):
+    _, final_findings = judged(tmp_path, *calls)
+    assert "LORE307" not in [finding.code for finding in final_findings]

@@ -331,7 +331,7 @@ def test_tool_search_is_a_cause_by_version(version, code):
     ("model", "code"),
     [
         ("claude-opus-4-5-20251101", "LORE168"), ("claude-sonnet-4-5-20250929", "LORE168"),
-        ("claude-opus-4-6", "LORE301"), ("claude-x", "LORE301"),
+        ("claude-opus-4-6", "LORE301"), ("claude-x", "LORE301")
     ],
 )  # fmt: skip
 @each("verdict, strength", [("", "weak"), ("messages_changed", "strong"), ("system_changed", "strong")])

@@ -9,6 +9,7 @@ from lore.judge.pairs.pair import lost_tokens
 from lore.judge.pairs.rewrites import describe_tail, find_replaced_tail
 from lore.model.differences import VolatileText
 from lore.model.events import Usage
+from lore.run.rules import PACKAGED
 from model.making import assistant, body, parsed, turn
 
 LONG = "one two " * 4000
@@ -54,13 +55,13 @@ def chat(*messages):
         (body("a", "now"), body("a", assistant("b"), "c", "then"), "messages[1]", "user"),
         (
             body("x", assistant("y"), user("a", "now")),
-            body("x", assistant("y"), user("a"), assistant("b"), user("c", "then")), "messages[2].content[1]", "user",
+            body("x", assistant("y"), user("a"), assistant("b"), user("c", "then")), "messages[2].content[1]", "user"
         ),
         (
             body("a", use(), user(result("r"), "now")), body("a", use(), user(result("r")), assistant("b"), "c"),
-            "messages[2].content[1]", "user",
+            "messages[2].content[1]", "user"
         ),
-        (body("a", {"role": "system", "content": "now"}), body("a", assistant("b"), "c"), "messages[1]", "system"),
+        (body("a", {"role": "system", "content": "now"}), body("a", assistant("b"), "c"), "messages[1]", "system")
     ],
 )  # fmt: skip
 def test_text_replaced_by_the_answer_is_a_tail(previous, current, path, role):
@@ -91,7 +92,7 @@ def test_similar_text_is_no_tail(previous, current):
     (
         body("x", assistant("y"), user("a", CLOCK)),
         body("x", assistant("y"), user("a", OTHER)),
-        "messages[2].content[1]",
+        "messages[2].content[1]"
     ),
     (body("a", use(), user(result("r"), CLOCK)), body("a", use(), user(result("r"), OTHER)), "messages[2].content[1]"),
 ])  # fmt: skip
@@ -168,7 +169,7 @@ def test_tail_with_a_bare_clock_is_named(note, holds):
 
 
 def pair(previous, current, *, usages=(None, None), at=0.0, **fields):
-    pairs = ComparedChain(**fields)
+    pairs = ComparedChain(PACKAGED.rules, **fields)
     pairs.compare_next(turn(parsed(previous), 1, usage=usages[0], sent=at))
     diff = pairs.compare_next(turn(parsed(current), 2, usage=usages[1], sent=at + 10.0))
     assert diff is not None
@@ -209,7 +210,7 @@ def test_fall_with_breakpoint_on_tail_is_its_fault(mark, code, kind):
 
 def test_transcript_has_no_tail():
     """Its prompts were never sent; text that it removes has an event of its own."""
-    pairs = ComparedChain()
+    pairs = ComparedChain(PACKAGED.rules)
     previous, current = parsed(body("a", "now")), parsed(body("a", assistant("b"), "c"))
     for number, prompt in enumerate((previous, current), 1):
         prompt = replace(prompt, fidelity="reconstructed")
@@ -253,7 +254,7 @@ def billed_chat(reads):
     """Return the pair of a request sent twice and its successor, which replaces the last message."""
     stable, late = "u:" + LONG, "s:" + "It is 10:30 now. " * 300
     bodies = [chat(stable, late), chat(stable, late), chat(stable, "a:b", "u:c", "s:It is 10:31 now.")]
-    pairs, diff = ComparedChain(), None
+    pairs, diff = ComparedChain(PACKAGED.rules), None
     for number, (chat_body, read) in enumerate(zip(bodies, reads, strict=True), 1):
         usage = Usage(10_000 - read, read, 0)
         diff = pairs.compare_next(turn(parsed(chat_body, "openai-chat"), number, usage=usage, sent=10.0 * number))

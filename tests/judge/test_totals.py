@@ -1,8 +1,9 @@
-"""Sums of findings: losses without a known cause are counted separately and not ranked among fixes."""
+"""Sums of findings, where losses without a known cause are counted apart, and of predictions."""
 
 import pytest
 from msgspec.structs import replace
 
+from lore.judge.agreement import Transition, measure_agreement
 from lore.judge.base import finding
 from lore.judge.policy import Decision
 from lore.judge.totals import CauseCost, count_findings, list_costliest
@@ -83,3 +84,18 @@ def test_fix_in_force_is_not_recommended_again():
     assert list_costliest(costs)[0].fix == expired.fix_done
     count_findings([Decision(whole)], Summary(), costs)
     assert list_costliest(costs)[0].fix == expired.fix
+
+
+# how far predictions agree with usage
+
+
+def test_exact_and_close_predictions_are_counted():
+    agreement = measure_agreement([Transition(100, 100, 100), Transition(100, 98, 110), Transition(100, 90, 100)])
+    assert (agreement.turns, agreement.exact, agreement.within_2_percent) == (3, 1, 2)
+    assert (agreement.mean_absolute_error_tokens, agreement.naive_mean_absolute_error_tokens) == (4.0, 3.3)
+
+
+def test_drops_are_predicted_missed_or_false():
+    reads = (0, 0), (0, 5_000), (5_000, 0), (4_000, 4_500), (0, 2_000)
+    agreement = measure_agreement([Transition(billed, predicted, 5_000) for billed, predicted in reads])
+    assert (agreement.drops, agreement.drops_predicted, agreement.false_drops) == (3, 2, 1)

@@ -238,7 +238,7 @@ def _file_lengths(names: Iterable[Name], *, one_file: bool) -> results.FileLengt
 def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chain: bool) -> Pair:
     # Turns that are named are compared even if their requests failed.
     first, second = [msgspec.structs.replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
-    chain = ComparedChain(billed=same_chain and second.number == first.number + 1, rules=comparison.dated.rules)
+    chain = ComparedChain(comparison.dated.rules, billed=same_chain and second.number == first.number + 1)
     chain.compare_next(first)
     pair = chain.compare_next(second)
     assert pair is not None  # a second turn makes a pair

@@ -24,8 +24,7 @@ from lore.errors import LoreError
 from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
 from lore.judge.policy import Budgets, Ruling
-from lore.judge.requests.lint import Defect, Linter, is_refused
-from lore.judge.requests.outlook import Outlook
+from lore.judge.requests.lint import Defect, Linter, Outlook, is_refused
 from lore.judge.totals import is_unjudged, list_unjudged
 from lore.model.canonical import encode
 from lore.model.cause import Place

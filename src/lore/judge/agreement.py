@@ -74,19 +74,41 @@ class SimulatedSums:
             self._rows.append(row)
         for kind, paid in parts.items():
             self._by_price[kind] = self._by_price.get(kind, Decimal(0)) + paid
-        for key in _group_keys(turn, project):
+        keys: list[tuple[str, str, CauseKind | None]] = [
+            ("model", turn.model or "unknown", None), ("project", project, None)
+        ]  # fmt: skip
+        if turn.cause is not None:
+            keys.append(("cause", turn.cause.code, turn.cause.kind))
+        if turn.at is not None:
+            day = date_of(turn.at)
+            keys.append(("day", "unknown" if day is None else day.date().isoformat(), None))
+        for key in keys:
             self._groups.setdefault(key, []).append(turn)
 
     def result(
         self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
         problems: list[Problem],
     ) -> simulate.SimulateResult:  # fmt: skip
-        """Return the result; without a `cache` it names the one that all turns have, else none."""
+        """Return the result; without a `cache` it names the one that all turns have, else none.
+
+        Its groups: days in their order, others by re-billed cost, cost, and lost tokens.
+        """
         caches = {turn.cache for turn in self.turns}
+        groups: list[simulate.GroupResult] = []
+        for by in _GROUPS:
+            ranked = [_group(*key, turns) for key, turns in self._groups.items() if key[0] == by]
+            ranked.sort(key=lambda group: group.name)
+            if by != "day":
+                ranked.sort(
+                    key=lambda group: (
+                        -exact(group.waste), -exact(group.rebilled), -exact(group.billed), -group.lost_tokens,
+                    )
+                )  # fmt: skip
+            groups += ranked
         return simulate.SimulateResult(
             cache=cache or (caches.pop() if len(caches) == 1 else None), rules=simulate.RulesUsed(as_of=as_of),
-            turns=self.turns, totals=self._totals(), agreement=measure_agreement(self._rows),
-            groups=list(self._ranked()), reliability=reliability, what_if=[], notes=list(notes), problems=problems,
+            turns=self.turns, totals=self._totals(), agreement=measure_agreement(self._rows), groups=groups,
+            reliability=reliability, what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
     def _totals(self) -> simulate.SimulatedTotals:
@@ -112,42 +134,26 @@ class SimulatedSums:
             other_passes=UsageResult.sum_of(others) if others else UNSET,
         )  # fmt: skip
 
-    def _ranked(self) -> Iterator[simulate.GroupResult]:
-        """Yield days in their order, other groups by re-billed cost, cost, and lost tokens."""
-        for by in _GROUPS:
-            groups = [_group(*key, turns) for key, turns in self._groups.items() if key[0] == by]
-            groups.sort(key=lambda group: group.name)
-            if by != "day":
-                groups.sort(
-                    key=lambda group: (
-                        -exact(group.waste), -exact(group.rebilled), -exact(group.billed), -group.lost_tokens,
-                    )
-                )  # fmt: skip
-            yield from groups
-
 
 def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
     costs = [turn.cost for turn in turns if turn.cost is not None]
+    surcharges: dict[str, list[Surcharge]] = {}
+    for part in [part for cost in costs for part in cost.surcharges or ()]:
+        surcharges.setdefault(part.name, []).append(part)
     return simulate.Cost(
         currency=CURRENCY, billed=sum_known(cost.billed for cost in costs),
         predicted=sum_known(cost.predicted for cost in costs), waste=sum_known(cost.waste for cost in costs),
         unexplained=sum_known(cost.unexplained for cost in costs),
         at_least=True if any(cost.at_least for cost in costs) else UNSET,
         recorded=sum_known(cost.recorded or None for cost in costs) or UNSET,
-        surcharges=list(_sum_surcharges(costs)) or UNSET,
+        surcharges=[
+            Surcharge(name, sum(part.requests for part in parts), sum_known(part.dollars for part in parts) or 0.0)
+            for name, parts in surcharges.items()
+        ] or UNSET,
     )  # fmt: skip
 
 
-def _sum_surcharges(costs: Iterable[simulate.Cost]) -> Iterator[Surcharge]:
-    surcharges = [part for cost in costs for part in cost.surcharges or ()]
-    for name in dict.fromkeys(part.name for part in surcharges):
-        same = [part for part in surcharges if part.name == name]
-        yield Surcharge(name, sum(part.requests for part in same), sum_known(part.dollars for part in same) or 0.0)
-
-
-def _group(
-    by: str, name: str, kind: CauseKind | None, turns: list[simulate.SimulatedTurn]
-) -> simulate.GroupResult:  # fmt: skip
+def _group(by: str, name: str, kind: CauseKind | None, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
     cost = _sum_costs(turns)
     priced = cost.billed is not None
     return simulate.GroupResult(
@@ -158,16 +164,6 @@ def _group(
         unexplained=(cost.unexplained or 0.0) if priced else None, kind=kind,
         rebilled=sum_known(turn.cause.lost_dollars for turn in turns if turn.cause is not None and turn.lost_tokens),
     )  # fmt: skip
-
-
-def _group_keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str, CauseKind | None]]:
-    if turn.cause is not None:
-        yield "cause", turn.cause.code, turn.cause.kind
-    yield "model", turn.model or "unknown", None
-    yield "project", project, None
-    if turn.at is not None:
-        day = date_of(turn.at)
-        yield "day", "unknown" if day is None else day.date().isoformat(), None
 
 
 _NAMES_SHOWN = 5  # of one kind

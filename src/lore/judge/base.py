@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,8 +61,7 @@ class TurnVerdict(Struct, frozen=True):
     @property
     def leading(self) -> Cause | None:
         """The cause that the loss is counted under: of the worst kind, the one that lost most."""
-        pair = self.pair
-        if pair is None:
+        if (pair := self.pair) is None:
             return None
         breaking = [cause for cause in pair.causes if not is_remark(cause)]
         return max(
@@ -80,14 +79,14 @@ class TurnVerdict(Struct, frozen=True):
     @property
     def wasted_tokens(self) -> int | None:
         """The lost tokens if their cause is waste, else 0; unexplained losses are not waste."""
-        leading, lost = self.leading, self.lost_tokens
-        return lost if leading is None or lost is None or leading.kind == "waste" else 0
+        leading = self.leading
+        return self.lost_tokens if leading is None or leading.kind == "waste" else 0
 
     @property
     def unexplained_tokens(self) -> int:
         """The lost tokens if no cause explains them for sure, else 0."""
-        leading, lost = self.leading, self.lost_tokens
-        return 0 if leading is None or lost is None or leading.kind != "unattributable" else lost
+        leading = self.leading
+        return (self.lost_tokens or 0) if leading is not None and leading.kind == "unattributable" else 0
 
     @property
     def was_foreseen(self) -> bool | None:
@@ -251,9 +250,7 @@ def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> f
     short = min(tokens - hour, max(0, (usage.write_tokens or 0) - (usage.write_1h_tokens or 0)))
     short_lived = price.write_5m if price.write_5m is not None else price.write
     parts = ((hour, price.write_1h), (short, short_lived), (tokens - hour - short, price.uncached))
-    paid = Decimal(0)
-    for count, rate in parts:
-        paid += count * ((price.uncached if rate is None else rate) - price.read)
+    paid = sum([count * ((price.uncached if rate is None else rate) - price.read) for count, rate in parts], Decimal(0))
     return float(paid / MILLION)
 
 
@@ -276,37 +273,41 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
         where = None if cause.code in BILLED else _where(pair, cause)
         tokens, source = lost_tokens(pair, cause)
         dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
-        new_finding = finding(
+        also = [
+            SecondaryCause(
+                other.code, CODES[other.code].name, CODES[other.code].section or other.section, other.strength,
+                other.evidence, contradicted="contradicted" in other.qualifiers,
+            ) for other in cause.also
+        ]  # fmt: skip
+        bare = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.current.line, chain=pair.current.chain,
             turn=pair.current.number, dialect=pair.current.dialect,
             section=CODES[cause.code].section or cause.section or (where and where.section),
             json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
             lost_bytes=cause.lost, lost_tokens=tokens, lost_dollars=dollars, tokens=source,
             fidelity=pair.current.fidelity, strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers,
-            ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped,
-            also=tuple(map(_also, cause.also)), partial=partial and cause.code != Code.CONTINUATION,
-            is_break=not is_remark(cause),
+            ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped, also=tuple(also),
+            partial=partial and cause.code != Code.CONTINUATION, is_break=not is_remark(cause),
         )  # fmt: skip
-        is_free = new_finding.severity == "error" and pair.uncacheable and source == "recorded"
-        if is_free or "little-lost" in cause.qualifiers:
-            new_finding = replace(new_finding, severity="note")  # the break is real, and next to nothing was lost
-        if cause.code == Code.GENERATION_SETTINGS_CHANGED and _ends_with_result(pair.current):
-            new_finding = replace(new_finding, actor="author")  # no user acts between a call and its result
-        if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
-            new_finding = replace(new_finding, fix=_KEEP_ONE_VALUE)
-        elif _is_done(pair, cause):
-            new_finding = replace(new_finding, fix=CODES[cause.code].fix_done)
-        findings.append((cause, new_finding))
+        findings.append((cause, replace(bare, **_find_exceptions(bare, pair, cause))))
     return findings
 
 
-def _ends_with_result(turn: Turn) -> bool:
-    """Return whether a recorded request sends a tool's result, in a dialect that writes results as blocks."""
-    last = turn.prompt.segment_at(len(turn.prompt) - 1) if turn.basis is None else None
-    return last is not None and block_of(last).kind == "result"
-
-
-_KEEP_ONE_VALUE = "Keep one of the two values for the whole session: each has a cache of its own."
+def _find_exceptions(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
+    """Return the severity, actor and fix of a finding where the recording leaves others than those of its code."""
+    changes: dict[str, Any] = {}
+    is_free = bare.severity == "error" and pair.uncacheable and bare.tokens == "recorded"
+    if is_free or "little-lost" in cause.qualifiers:
+        changes["severity"] = "note"  # the break is real, and next to nothing was lost
+    if cause.code == Code.GENERATION_SETTINGS_CHANGED and pair.current.basis is None:
+        last = pair.current.prompt.segment_at(len(pair.current.prompt) - 1)
+        if last is not None and block_of(last).kind == "result":  # no user acts between a call and its result
+            changes["actor"] = "author"
+    if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
+        changes["fix"] = "Keep one of the two values for the whole session: each has a cache of its own."
+    elif _is_done(pair, cause):
+        changes["fix"] = CODES[cause.code].fix_done
+    return changes
 
 
 def _is_done(pair: Pair, cause: Cause) -> bool:
@@ -315,8 +316,11 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
     An hour is the longest lifetime, and no lifetime helps after a longer pause; a request may name its provider; bodies
     may be recorded whole.
     """
-    if cause.code == Code.ROUTED_ELSEWHERE:
-        return _is_pinned(pair.current)
+    if cause.code == Code.ROUTED_ELSEWHERE:  # a router may choose one provider alone (OpenRouter's `provider`)
+        params = {} if pair.current.basis is not None else pair.current.prompt.params
+        routing = raw_members(params.get("provider", b"")) or {}
+        providers = routing.get("only", routing.get("order") if routing.get("allow_fallbacks") == b"false" else None)
+        return providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
     if cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
         return all(
             turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.previous, pair.current)
@@ -325,14 +329,6 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
     if cause.code != Code.CACHE_EXPIRED or not isinstance(evidence, Paused):
         return False
     return max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR
-
-
-def _is_pinned(turn: Turn) -> bool:
-    """Return whether a request names the one provider that a router may choose (OpenRouter's `provider`)."""
-    routing = (raw_members(turn.prompt.params.get("provider", b"")) or {}) if turn.basis is None else {}
-    if (providers := routing.get("only")) is None and routing.get("allow_fallbacks") == b"false":
-        providers = routing.get("order")
-    return providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
 
 
 def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
@@ -347,20 +343,10 @@ def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
     is_first = cause.position == common and (place is None or cause.section in (None, place.section))
     if not cause.path or is_first:
         return place
-    old, new = (
-        previous.segment_at(cause.position),
-        next((segment for segment in current.head if segment.path == cause.path), None),
-    )
+    old = previous.segment_at(cause.position)
+    new = next((segment for segment in current.head if segment.path == cause.path), None)
     is_rewritten = cause.evidence.quoted_change() is not None
     return locate_between(old, new) if is_rewritten and old is not None and new is not None else None
-
-
-def _also(cause: Cause) -> SecondaryCause:
-    about = CODES[cause.code]
-    return SecondaryCause(
-        cause.code, about.name, about.section or cause.section, cause.strength, cause.evidence,
-        contradicted="contradicted" in cause.qualifiers,
-    )  # fmt: skip
 
 
 def damage(problems: Iterable[Problem], count_by_code: dict[str, int], place: Place) -> Iterable[Finding]:

@@ -25,7 +25,7 @@ from lore.judge.chains.recording import ComparedChains
 from lore.judge.pairs.corrections import ChainState
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.lint import Linter
-from lore.judge.runs.shared import Shared
+from lore.judge.runs.reads import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.results import Finding
@@ -61,7 +61,6 @@ class Judge:
 
     @property
     def chains(self) -> int:
-        """How many chains there were so far."""
         return self._chains.chain_count
 
     def turn(self, turn: Turn, predicted: Predicted | None = None) -> TurnVerdict:

@@ -100,27 +100,18 @@ def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:
     tops, bottoms = sum(top for top, _ in fractions), sum(bottom for _, bottom in fractions)
     if not bottoms:
         return MeasureSide(None, 0, 0, 0, None)
-    value = tops / bottoms
-    interval = None
-    if len(fractions) >= SESSIONS:
-        interval = _clustered(fractions, value, bottoms, share=ratio.unit == "share")
+    value, free, interval = tops / bottoms, len(fractions) - 1, None
+    squares = sum((top - value * bottom) ** 2 for top, bottom in fractions)
+    if len(fractions) >= SESSIONS and not isclose(squares, 0.0, abs_tol=1e-18):  # else sessions do not differ at all
+        student = _T[free - 1] if free <= len(_T) else Z * (1 + (Z * Z + 1) / (4 * free))
+        half = student * sqrt(len(fractions) / free * squares) / bottoms
+        low, high = max(0.0, value - half), value + half
+        high = min(high, 1.0) if ratio.unit == "share" else high
+        interval = Interval(round(low, _DIGITS), round(high, _DIGITS), "sessions")
     if interval is None and ratio.share:
         interval = _wilson(round(tops), round(bottoms))
     at_least = ratio.floor and any(sums.at_least for sums in sessions)
     return MeasureSide(round(value, _DIGITS), round(tops, _DIGITS), round(bottoms), len(fractions), interval, at_least)
-
-
-def _clustered(fractions: list[tuple[float, float]], value: float, bottoms: float, *, share: bool) -> Interval | None:
-    """Return the interval of a ratio over sessions; None if they do not differ at all."""
-    count = len(fractions)
-    squares = sum((top - value * bottom) ** 2 for top, bottom in fractions)
-    if isclose(squares, 0.0, abs_tol=1e-18):
-        return None
-    free = count - 1
-    student = _T[free - 1] if free <= len(_T) else Z * (1 + (Z * Z + 1) / (4 * free))
-    half = student * sqrt(count / (count - 1) * squares) / bottoms
-    low, high = max(0.0, value - half), value + half
-    return Interval(round(low, _DIGITS), round(min(high, 1.0) if share else high, _DIGITS), "sessions")
 
 
 def _wilson(events: int, trials: int) -> Interval:

@@ -32,26 +32,23 @@ def in_words(finding: Finding, change: Mapping[str, Callable[[str], str]] = MASK
 
 def message_of(finding: Finding, *, quote: bool = True) -> str:
     """Return the message of a finding whose texts are masked. Without `quote` it omits the change that is quoted."""
-    return "; ".join(filter(None, _parts(finding, quote=quote)))
-
-
-def _parts(finding: Finding, *, quote: bool) -> Iterator[str]:
-    evidence = finding.evidence
-    if evidence is None:
-        text = ""
-    else:
+    evidence, text = finding.evidence, ""
+    if evidence is not None:
         text = evidence.sentence() if quote or evidence.quoted_change() is None else evidence.headline()
     has_count = isinstance(evidence, ResultRewritten) and evidence.cleared  # its words count all results
     text += f" (and {finding.more} more like it)" if finding.more and not has_count else ""
     if finding.skipped:
         text += f"; {finding.skipped:,} more differences of this kind were not examined one by one"
     lead = _lead(finding)
-    yield f"{lead}: {text}" if lead and text else lead or text
-    yield from (_QUALIFIERS[name] for name in finding.qualifiers if name in _QUALIFIERS)
-    yield from _also(finding)
-    yield from describe_ruled_out(finding.ruled_out)
-    yield f"{finding.times} turns of this chain" if finding.times > 1 else ""
-    yield "the prompt is partial: its beginning is not recorded" if finding.partial else ""
+    parts = [
+        f"{lead}: {text}" if lead and text else lead or text,
+        *(_QUALIFIERS[name] for name in finding.qualifiers if name in _QUALIFIERS),
+        *_also(finding),
+        *describe_ruled_out(finding.ruled_out),
+        f"{finding.times} turns of this chain" if finding.times > 1 else "",
+        "the prompt is partial: its beginning is not recorded" if finding.partial else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _also(finding: Finding) -> Iterator[str]:

@@ -140,10 +140,8 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
             ignore=(*self.ignore, *(code for _, entry in entries for code in entry.ignore)),
             count_as_waste=(*self.count_as_waste, *(code for _, entry in entries for code in entry.count_as_waste)),
             exempt=tuple([(number, self.exempt[number]) for number in self.exempt_paths.numbers(path)]),
-            min_reuse=budgets.min_reuse,
-            max_tail_tokens=self.max_tail_tokens,
-            limited=BudgetEntries(*limited),
-        )
+            min_reuse=budgets.min_reuse, max_tail_tokens=self.max_tail_tokens, limited=BudgetEntries(*limited),
+        )  # fmt: skip
 
 
 def _path_fault(path: str) -> str:

@@ -1,8 +1,8 @@
 """The catalogue: every rule of the judge, in the order in which the rules are asked.
 
-`STAGES` lists the stages. The loops of `judge`, `chains.recording`, `pairs.verdict` and `pairs.attribution` run over
-the tables here, so the order of the rows is the order of the questions. Each row has the codes that it may report, what
-is asked, and why: a count, or a source. Figures without a source are from `facts/measured.md`: 958 drops of over 1,000
+`STAGES` lists the stages. The loops of `judge`, `chains.recording` and `pairs.verdict` run over the tables here, so the
+order of the rows is the order of the questions. Each row has the codes that it may report, what is asked, and why: a
+count, or a source. Figures without a source are from `facts/measured.md`: 958 drops of over 1,000
 tokens in 38,782 transitions of 769 Claude Code sessions, where 1 % of all reads fell. "Right" counts findings that were
 checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
 
@@ -13,23 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.judge.chains import starts
-from lore.judge.pairs import adjustments, answers, corrections, rule, shapes, unexplained
+from lore.judge.pairs import corrections, unexplained
 from lore.judge.pairs import finders as find
+from lore.judge.pairs.corrections import PairMeasures
 from lore.judge.pairs.pair import PairFacts
-from lore.judge.pairs.rule import EvidenceRule
 from lore.judge.requests.laws import Laws
-from lore.judge.runs.beginnings import Beginnings
 from lore.judge.runs.plateaus import Plateaus
 from lore.judge.runs.reads import ShortReads, UnreadWrites
-from lore.judge.runs.siblings import Siblings
-from lore.model.cause import RuledOut
-from lore.model.codes import CauseKind, Code
+from lore.judge.runs.siblings import Beginnings, Siblings
+from lore.model import evidence as e
+from lore.model.cause import Cause, RuledOut, Strength
+from lore.model.codes import CODES, CauseKind, Code
 from lore.prefix import causes, params, texts, tools
+
+Check: TypeAlias = Callable[[PairFacts, Cause], bool]
 
 
 class Step(Struct, frozen=True):
@@ -41,12 +44,77 @@ class Step(Struct, frozen=True):
     recorded: bool = False  # only asked about requests that were recorded, not rebuilt from a log
 
 
+class EvidenceRule(Struct, frozen=True):
+    """A rule of a pair: one kind of evidence, and the cause that it explains."""
+
+    code: Code  # the cause; a finder that returns a whole cause names it itself
+    find: Callable[[PairFacts], e.Evidence | Cause | None]  # returns the evidence if the recording shows it
+    why: str  # how often reads fell with this evidence, or were right to be explained by it, and the source
+    strength: Strength = "strong"
+    confirmed_by: tuple[Check, ...] = ()  # second kinds of evidence: any of them makes a weak cause strong, and waste
+    ruled_out_by: Callable[[PairFacts], RuledOut | None] | None = None  # what the read itself shows against it
+    kind: CauseKind | None = None  # the kind, if it is not the code's
+    others: tuple[Code, ...] = ()  # causes that a finder which returns a whole cause may name instead
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        return (self.code, *self.others)
+
+    def explain(self, facts: PairFacts) -> Cause | None:
+        """Return the cause if there is evidence for it, with the strength and kind that the evidence has."""
+        cause = self.find(facts)
+        if cause is None:
+            return None
+        if not isinstance(cause, Cause):
+            cause = Cause(self.code, CODES[self.code].section, cause)
+        is_waste = CODES[cause.code].kind == "waste"
+        if any(confirms(facts, cause) for confirms in self.confirmed_by):
+            return replace(cause, strength="strong", override=self.kind or (None if is_waste else "waste"))
+        match cause.evidence:  # its own numbers may not confirm it, or the provider may have removed the content itself
+            case e.ReasoningDropped(exact=is_sure) | e.HookText(exact=is_sure):
+                is_doubtful = not is_sure
+            case e.ThinkingOmitted():
+                is_doubtful = cause.evidence.tokens_before is None
+            case e.TotalShrank():
+                is_doubtful = cause.evidence.unsure
+            case _:
+                is_doubtful = False
+        strength = "weak" if is_doubtful else self.strength
+        kind = self.kind or ("unattributable" if strength == "weak" and is_waste else None)
+        return replace(cause, strength=strength, override=kind or cause.override)
+
+
+class RemarkRule(Struct, frozen=True):
+    """An adjustment that adds a cause which is reported although nothing was lost."""
+
+    code: Code
+    find: Callable[[PairMeasures, tuple[Cause, ...]], Cause | None]
+    why: str  # a count, or the source
+    once: bool = False  # it is reported once a chain
+    unless: Code | None = None  # it is not looked for if the chain has this remark
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        return (self.code,)
+
+    def ask(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+        """Add the remark to the causes, if it applies, and remember that it was reported."""
+        reported = measures.remarks.reported
+        if (self.once and self.code in reported) or self.unless in reported:
+            return causes
+        remark = self.find(measures, causes)
+        if remark is None:
+            return causes
+        reported.add(self.code)
+        return (*causes, remark)
+
+
 class Stage(Struct, frozen=True):
     """Rules that are asked together."""
 
     name: str
     when: str
-    rows: tuple[Step | EvidenceRule | adjustments.RemarkRule, ...]
+    rows: tuple[Step | EvidenceRule | RemarkRule, ...]
 
 
 _HEAD, _MISSED_HEAD = find.head_was_read, find.head_was_missed
@@ -70,32 +138,21 @@ FIRST_TURNS = (
 # What the shape of two requests shows.
 
 SHAPES = (
-    EvidenceRule(
-        Code.CHAIN_RESTARTED, shapes.find_restart,
+    EvidenceRule(Code.CHAIN_RESTARTED, find.find_restart,
         "A chain that another one continues without its tools is the same conversation (`lore.prefix.chains`).",
-        "certain",
-    ),
-    EvidenceRule(
-        Code.COLD_COMPACTION, shapes.find_cold_compaction,
-        "A summary of a conversation that begins differently reads no more than both share (page of LORE171).",
-    ),
-    EvidenceRule(
-        Code.COMPACTION, shapes.find_rewritten_history,
+        "certain"),
+    EvidenceRule(Code.COLD_COMPACTION, find.find_cold_compaction,
+        "A summary of a conversation that begins differently reads no more than both share (page of LORE171)."),
+    EvidenceRule(Code.COMPACTION, find.find_rewritten_history,
         "Messages became fewer, and a summary or the user's other words are in their place (`rewrites`).",
-        "certain", others=(Code.REWIND,),
-    ),
+        "certain", others=(Code.REWIND,)),
     EvidenceRule(
-        Code.MODEL_CHANGED, shapes.find_model_of_other_api, "No model reads what another one cached.", "certain"
+        Code.MODEL_CHANGED, find.find_model_of_other_api, "No model reads what another one cached.", "certain"
     ),
-    EvidenceRule(
-        Code.ENDPOINT_CHANGED, shapes.find_provider_of_other_api,
-        "Caches are separate for each provider (facts/caches.md, B.1); the log names both.",
-        kind="expected",
-    ),
-    EvidenceRule(
-        Code.ENDPOINT_CHANGED, shapes.find_other_api,
-        "Two APIs spell one conversation differently, so that nothing of it is equal.",
-    ),
+    EvidenceRule(Code.ENDPOINT_CHANGED, find.find_provider_of_other_api,
+        "Caches are separate for each provider (facts/caches.md, B.1); the log names both.", kind="expected"),
+    EvidenceRule(Code.ENDPOINT_CHANGED, find.find_other_api,
+        "Two APIs spell one conversation differently, so that nothing of it is equal."),
 )  # fmt: skip
 
 # What their bytes show. `prefix.causes.find_causes` asks, as it compares section by section.
@@ -123,50 +180,32 @@ BYTES = (
 
 # The rows of a fallen read that also explain a break in the bytes.
 
-EXPIRED = EvidenceRule(
-    Code.CACHE_EXPIRED, find.find_expiry,
+EXPIRED = EvidenceRule(Code.CACHE_EXPIRED, find.find_expiry,
     "411 of 958 drops. Of five-minute entries 7 % outlived 2 % of grace, of one-hour entries 2 of 108.",
-    ruled_out_by=find.old_entry_was_read,
-)  # fmt: skip
-POSSIBLY_EXPIRED = EvidenceRule(
-    Code.CACHE_EXPIRED, find.find_possible_expiry,
+    ruled_out_by=find.old_entry_was_read)  # fmt: skip
+POSSIBLY_EXPIRED = EvidenceRule(Code.CACHE_EXPIRED, find.find_possible_expiry,
     "411 of 958 drops; neither usage nor the provider's documents show how long the entries live. After over an hour 7 "
     "of 7 reads fell in OpenAI's caches up to GPT-5.5, which promise 24 hours at most.",
-    "weak", ruled_out_by=find.old_entry_was_read,
-)  # fmt: skip
-PARALLEL = EvidenceRule(
-    Code.PARALLEL_START, find.find_parallel_start,
+    "weak", ruled_out_by=find.old_entry_was_read)  # fmt: skip
+PARALLEL = EvidenceRule(Code.PARALLEL_START, find.find_parallel_start,
     "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching).",
 )  # fmt: skip
-OTHER_ENDPOINT = EvidenceRule(
-    Code.ENDPOINT_CHANGED, find.find_other_endpoint,
-    "Caches are separate for each host, workspace and key (facts/caches.md, B.1 and B.6).",
-)  # fmt: skip
-OTHER_PROVIDER = EvidenceRule(
-    Code.ENDPOINT_CHANGED, find.find_other_provider,
-    "Caches are separate for each provider (facts/caches.md, B.1); the log names both.",
-    kind="expected",
-)  # fmt: skip
-NAMED_ROUTE = EvidenceRule(
-    Code.ROUTED_ELSEWHERE, find.find_named_route,
-    "5 of 5 right in captures (facts/predictions.md): the router's field, or another provider's call ids.",
-)  # fmt: skip
-DROPPED_BREAKPOINTS = EvidenceRule(
-    Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
+OTHER_ENDPOINT = EvidenceRule(Code.ENDPOINT_CHANGED, find.find_other_endpoint,
+    "Caches are separate for each host, workspace and key (facts/caches.md, B.1 and B.6).")  # fmt: skip
+OTHER_PROVIDER = EvidenceRule(Code.ENDPOINT_CHANGED, find.find_other_provider,
+    "Caches are separate for each provider (facts/caches.md, B.1); the log names both.", kind="expected")  # fmt: skip
+NAMED_ROUTE = EvidenceRule(Code.ROUTED_ELSEWHERE, find.find_named_route,
+    "5 of 5 right in captures (facts/predictions.md): the router's field, or another provider's call ids.")  # fmt: skip
+DROPPED_BREAKPOINTS = EvidenceRule(Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
     "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com), and the marks "
-    "of both requests are recorded.",
-    kind="waste",
-)  # fmt: skip
-MISSING_ANSWERS = EvidenceRule(
-    Code.ROUTED_ELSEWHERE, find.find_missing_answers,
-    "11 of 11 misses past the lookback were this (facts/verdicts.md), but a recording may be cut.",
-    "weak",
-)  # fmt: skip
+    "of both requests are recorded.", kind="waste")  # fmt: skip
+MISSING_ANSWERS = EvidenceRule(Code.ROUTED_ELSEWHERE, find.find_missing_answers,
+    "11 of 11 misses past the lookback were this (facts/verdicts.md), but a recording may be cut.", "weak")  # fmt: skip
 
 
 def _weak(
     code: Code, signal: str, why: str, ruled_out_by: Callable[[PairFacts], RuledOut | None] | None = None, *,
-    kind: CauseKind | None = None, confirmed_by: tuple[rule.Check, ...] = (),
+    kind: CauseKind | None = None, confirmed_by: tuple[Check, ...] = (),
 ) -> EvidenceRule:  # fmt: skip
     """Return the row of a signal of the log that alone is weak evidence."""
     return EvidenceRule(code, partial(find.find_signal, signal), why, "weak", confirmed_by, ruled_out_by, kind=kind)
@@ -179,158 +218,97 @@ FALLS: tuple[EvidenceRule, ...] = (
     OTHER_PROVIDER,
     OTHER_ENDPOINT,
     NAMED_ROUTE,
-    EvidenceRule(
-        Code.COMPACTION, find.find_provider_edit,
+    EvidenceRule(Code.COMPACTION, find.find_provider_edit,
         "The response lists the edits, or holds a summary that only the provider can read (facts/verdicts.md, 9).",
-        ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.COMPACTION, find.find_provider_cut,
+        ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.COMPACTION, find.find_provider_cut,
         "Fewer tokens were billed for a longer prompt, and the request allows that; no word of the response says so.",
-        "weak", ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
-        "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12.",
-    ),
-    *(
-        EvidenceRule(
-            code, partial(find.find_moved_hashes, section), f"The client's own hashes of its {section} differ.",
-            ruled_out_by=against,
-        )
-        for code, section, against in (
-            (Code.TOOLS_ADDED_OR_REMOVED, "tools", _HEAD), (Code.PREFIX_MOVED, "system", _HEAD),
-            (Code.PREFIX_MOVED, "messages", _MISSED_HEAD),
-        )
-    ),
-    EvidenceRule(
-        Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
+        "weak", ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
+        "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12."),
+    EvidenceRule(Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_moved_hashes, "tools"),
+        "The client's own hashes of its tools differ.", ruled_out_by=_HEAD),
+    EvidenceRule(Code.PREFIX_MOVED, partial(find.find_moved_hashes, "system"),
+        "The client's own hashes of its system differ.", ruled_out_by=_HEAD),
+    EvidenceRule(Code.PREFIX_MOVED, partial(find.find_moved_hashes, "messages"),
+        "The client's own hashes of its messages differ.", ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
         "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",
-        ruled_out_by=_HEAD,
-    ),
-    EvidenceRule(
-        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "effort"),
-        "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md).",
-    ),
-    EvidenceRule(
-        Code.GENERATION_SETTINGS_CHANGED, find.find_other_speed,
+        ruled_out_by=_HEAD),
+    EvidenceRule(Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "effort"),
+        "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md)."),
+    EvidenceRule(Code.GENERATION_SETTINGS_CHANGED, find.find_other_speed,
         "Fast mode has cache entries of its own for system prompt and messages (platform.claude.com, fast mode).",
-        ruled_out_by=_HEAD,
-    ),
-    EvidenceRule(
-        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
+        ruled_out_by=_HEAD),
+    EvidenceRule(Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
         "36 of 249 falls that nothing else explained (facts/predictions.md), 105 of 113 with a skill, command or plan "
-        "(`formats.claude.records`): each setting has entries of its own.",
-    ),
-    EvidenceRule(
-        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "streaming"),
+        "(`formats.claude.records`): each setting has entries of its own."),
+    EvidenceRule(Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "streaming"),
         "23 of 23 fell, each to what the last request of the same kind left: 399 public sessions of Claude Code, which "
-        "asks without streaming after errors.",
-        kind="expected",
-    ),
-    EvidenceRule(
-        Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
+        "asks without streaming after errors.", kind="expected"),
+    EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",
-        confirmed_by=(rule.verdict_agrees,), ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
+        confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
         "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
-        confirmed_by=(rule.verdict_agrees,), ruled_out_by=_MISSED_HEAD, kind="expected",
-    ),
-    EvidenceRule(
-        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
+        confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD, kind="expected"),
+    EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
         "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
-        ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
+        ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
         "Chat templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2 and gpt-oss omit what the model thought before the "
-        "user's latest prompt. Weak if the read does not end at the first of it.",
-    ),
-    EvidenceRule(
-        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
+        "user's latest prompt. Weak if the read does not end at the first of it."),
+    EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
         "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`). "
-        "Weak if the prompt grew by more.",
-        ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.REWIND, find.find_shorter_history,
-        "The history of the log is shorter than it was, or differs from some entry on.",
-        ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
+        "Weak if the prompt grew by more.", ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.REWIND, find.find_shorter_history,
+        "The history of the log is shorter than it was, or differs from some entry on.", ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
         "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
         "weak", ruled_out_by=_HEAD,
-        confirmed_by=(rule.surely_restarted, rule.read_head_alone, rule.fell_each_time, rule.verdict_agrees),
-    ),
-    EvidenceRule(
-        Code.RESUME_RERENDERED, find.find_resume,
+        confirmed_by=(find.surely_restarted, find.read_head_alone, find.fell_each_time, find.verdict_agrees)),
+    EvidenceRule(Code.RESUME_RERENDERED, find.find_resume,
         "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
         "prompt shrank, it was rendered again.",
-        "weak", confirmed_by=(lambda facts, _: find.find_removed(facts) is not None,),
-    ),
-    EvidenceRule(
-        Code.CLIENT_CAUSE_UNKNOWN, find.find_removed,
+        "weak", confirmed_by=(lambda facts, _: find.find_removed(facts) is not None,)),
+    EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_removed,
         "78 of 78 prompts that shrank by over 1,000 tokens fell (facts/verdicts.md, 1), 4 of 4 by 128 to 1,000. 16 of "
         "40 that were called cleared results were it (facts/predictions.md). Weak if the provider may omit content.",
-        others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN),
-    ),
-    EvidenceRule(
-        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
+        others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
+    EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
-        "weak", confirmed_by=(rule.verdict_agrees,), ruled_out_by=_MISSED_HEAD, others=(Code.IMAGE_CHANGED,),
-    ),
-    EvidenceRule(
-        Code.OLDER_ENTRY_SERVED, find.find_older_entry,
-        "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds.",
-    ),
+        "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD, others=(Code.IMAGE_CHANGED,)),
+    EvidenceRule(Code.OLDER_ENTRY_SERVED, find.find_older_entry,
+        "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds."),
     MISSING_ANSWERS,
     DROPPED_BREAKPOINTS,
-    EvidenceRule(
-        Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
+    EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
         "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",
-        kind="waste", ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=True),
+        kind="waste", ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=True),
         "0 of 11 right if answers between the two are missing (facts/verdicts.md): their requests had breakpoints.",
-        "weak", ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.DEFERRED_TOOLS_LOADED, partial(find.find_counted_signal, "tool-reference"),
+        "weak", ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.DEFERRED_TOOLS_LOADED, partial(find.find_counted_signal, "tool-reference"),
         "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "
         "(facts/predictions.md), 22 of 22 fell in 348 other sessions, most to 93 tokens after the head.",
         "weak", ruled_out_by=_HEAD,
-        confirmed_by=(partial(rule.read_head_alone, most=_FOUND_BY_SEARCH), rule.fell_each_time, rule.verdict_agrees),
-    ),
-    EvidenceRule(
-        Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
+        confirmed_by=(partial(find.read_head_alone, most=_FOUND_BY_SEARCH), find.fell_each_time, find.verdict_agrees)),
+    EvidenceRule(Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
         "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
-        "weak", confirmed_by=(rule.fell_each_time, rule.verdict_agrees), ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
+        "weak", confirmed_by=(find.fell_each_time, find.verdict_agrees), ruled_out_by=_MISSED_HEAD),
+    EvidenceRule(Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
         "23 of 23 fell, 22 of them to the head: Claude Code 2.1.32 to 2.1.37 with Opus 4.6 (facts/predictions.md).",
-        "weak", confirmed_by=(rule.read_head_alone, rule.verdict_agrees),
-    ),
-    EvidenceRule(
-        Code.SKILL_LOADED, find.find_delayed_skill,
+        "weak", confirmed_by=(find.read_head_alone, find.verdict_agrees)),
+    EvidenceRule(Code.SKILL_LOADED, find.find_delayed_skill,
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",
-        "weak", confirmed_by=(rule.read_up_to_skill,), ruled_out_by=_MISSED_HEAD,
-    ),
-    _weak(
-        Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
+        "weak", confirmed_by=(find.read_up_to_skill,), ruled_out_by=_MISSED_HEAD),
+    _weak(Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
-        _HEAD, confirmed_by=(rule.fell_each_time, rule.verdict_agrees),
-    ),
-    _weak(
-        Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
-        _HEAD, confirmed_by=(rule.verdict_agrees,),
-    ),
+        _HEAD, confirmed_by=(find.fell_each_time, find.verdict_agrees)),
+    _weak(Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
+        _HEAD, confirmed_by=(find.verdict_agrees,)),
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),
@@ -339,11 +317,9 @@ FALLS: tuple[EvidenceRule, ...] = (
     _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),
     _weak(Code.PERMISSION_MODE_CHANGED, "permission-mode", "8 of 32 fell.", _HEAD),
     _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _MISSED_HEAD),
-    _weak(
-        Code.SERVER_INSTRUCTIONS_CHANGED, "instructions-delta",
+    _weak(Code.SERVER_INSTRUCTIONS_CHANGED, "instructions-delta",
         "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
-        _HEAD, confirmed_by=(rule.verdict_agrees,),
-    ),
+        _HEAD, confirmed_by=(find.verdict_agrees,)),
     _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _MISSED_HEAD),
 )  # fmt: skip
 
@@ -362,37 +338,30 @@ UNEXPLAINED_FALLS = (
 # Changes of the causes of a pair, after their bytes are measured.
 
 ADJUSTMENTS = (
-    Step((), adjustments.blame_shape,
+    Step((), corrections.blame_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
-    Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), adjustments.mark_within_block,
+    Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), corrections.mark_within_block,
          "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),
-    Step((), adjustments.add_remarks, "Asks `REMARKS`: causes that are reported although nothing was lost."),
-    Step((), adjustments.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
-    Step((Code.TAIL_REPLACED, Code.BREAKPOINT_ON_VOLATILE), adjustments.add_tail,
+    RemarkRule(Code.BILL_CONTRADICTS_BODY, corrections.find_contradicted_body,
+         "More tokens than bytes, writes without a breakpoint: such usage is of another request (`cache.counts`).",
+         once=True),
+    RemarkRule(Code.LIFETIME_LOST, corrections.find_lost_lifetime,
+         "Every breakpoint asks for an hour and only five minutes were billed (`cache.counts`): a gateway dropped it.",
+         once=True),
+    RemarkRule(Code.LOOKBACK_EXCEEDED, corrections.find_far_breakpoint,
+         "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not; no usage shows this."),
+    RemarkRule(Code.VERDICT_DISAGREES, corrections.find_disagreement,
+         "Right about the section in 175 of 175: a verdict that bytes or usage contradict is worth a look.",
+         unless=Code.BILL_CONTRADICTS_BODY),
+    Step((), corrections.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
+    Step((Code.TAIL_REPLACED, Code.BREAKPOINT_ON_VOLATILE), corrections.add_tail,
          "Agents end each request with text that the next one lacks (`rewrites`); a breakpoint on it is never read."),
-)  # fmt: skip
-REMARKS = (
-    adjustments.RemarkRule(
-        Code.BILL_CONTRADICTS_BODY, adjustments.find_contradicted_body,
-        "More tokens than bytes, writes without a breakpoint: such usage is of another request (`cache.counts`).",
-        once=True),
-    adjustments.RemarkRule(
-        Code.LIFETIME_LOST, adjustments.find_lost_lifetime,
-        "Every breakpoint asks for an hour and only five minutes were billed (`cache.counts`): a gateway dropped it.",
-        once=True),
-    adjustments.RemarkRule(
-        Code.LOOKBACK_EXCEEDED, adjustments.find_far_breakpoint,
-        "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not; no usage shows this one."),
-    adjustments.RemarkRule(
-        Code.VERDICT_DISAGREES, adjustments.find_disagreement,
-        "Right about the section in 175 of 175: a verdict that bytes or usage contradict is worth a look.",
-        unless=Code.BILL_CONTRADICTS_BODY),
 )  # fmt: skip
 
 # Changes of a verdict.
 
 ANSWERS = (
-    Step((), answers.explain_answer,
+    Step((), corrections.explain_answer,
          "Engines keep what they generate: an answer sent back otherwise is computed again (llama.cpp, vLLM reports)."),
 )  # fmt: skip
 CORRECTIONS = (
@@ -438,7 +407,6 @@ STAGES = (
     Stage("falls", "if usage shows a fall that bytes do not explain; the first strong row leads", FALLS),
     Stage("unexplained falls", "if no row applies", UNEXPLAINED_FALLS),
     Stage("adjustments", "of each pair whose bytes are measured, in turn", ADJUSTMENTS),
-    Stage("remarks", "among the adjustments", REMARKS),
     Stage("answers", "of each pair of recorded requests", ANSWERS),
     Stage("first turns", "of the first turn of a chain, if it continues no other; the first that applies", FIRST_TURNS),
     Stage("corrections", "of each pair, in turn", CORRECTIONS),

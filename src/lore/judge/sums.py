@@ -10,7 +10,7 @@ Amounts are added with `math.fsum`, so that the order of files changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from math import fsum
 from typing import Any, NamedTuple
@@ -30,7 +30,6 @@ from lore.model.results import Surcharge, UsageResult
 from lore.model.results.overview import CauseSession, CostChange, Spending, SpendingCause
 from lore.model.results.simulate import ReliabilityResult
 from lore.model.running import LastBreak, RunningTotals
-from lore.model.turn import Turn
 
 UNSURE = "unattributable"
 # The sums of re-billed tokens by the kind of the leading cause, as `Spending` names them.
@@ -94,10 +93,12 @@ def _loss(verdict: TurnVerdict) -> Loss | None:
     if cause is None:
         return None
     lifetime = cause.evidence.lifetime if isinstance(cause.evidence, Paused) else None
-    detail = cause.evidence.fix_detail()
-    if f"{detail}-user" not in CODES[cause.code].fixes:
-        return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, names_in(cause.evidence), lifetime)
-    return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, (), lifetime, detail)  # one fix for whatever it names
+    names, detail = names_in(cause.evidence), cause.evidence.fix_detail()
+    if f"{detail}-user" in CODES[cause.code].fixes:  # one fix for whatever it names
+        names = ()
+    else:
+        detail = ""
+    return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, names, lifetime, detail)
 
 
 def names_in(evidence: Evidence) -> tuple[str, ...]:
@@ -166,13 +167,11 @@ class Sums:
         self._surcharges: defaultdict[str, list[float]] = defaultdict(list)  # by reason
 
     def add(self, request: LedgerRequest) -> None:
-        """Add a request."""
         self._added.append(request)
         if len(self._added) == _SUMMED_AT_ONCE:
             self.sum_added()
 
     def include(self, other: Sums) -> None:
-        """Add the sums of another object."""
         other.sum_added()
         self._sessions |= other._sessions
         self._sizes += other._sizes
@@ -183,7 +182,6 @@ class Sums:
 
     @property
     def requests(self) -> int:
-        """How many requests were added."""
         return self._counts["requests"] + len(self._added)
 
     @property
@@ -281,7 +279,7 @@ class CauseSums:
         Words and commands are added by reports.
         """
         causes = [_cause(requests, audience) for key, requests in self._losses.items() if (key[1] == UNSURE) == unsure]
-        return sorted((cause for cause in causes if cause.tokens), key=_costliest_first)
+        return sorted([cause for cause in causes if cause.tokens], key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""
@@ -325,28 +323,19 @@ def _costliest_session(requests: list[LedgerRequest]) -> CauseSession:
     by_session = defaultdict[str, list[LedgerRequest]](list)
     for request in requests:
         by_session[request.session].append(request)
-
-    def cost(session: str) -> tuple[float, int, str]:
-        rows = [request.row for request in by_session[session]]
-        return sum_of(_dollars(row) for row in rows), sum(_tokens(row) for row in rows), session
-
-    best = max(by_session, key=cost)
-    missed = [request.row.missed for request in by_session[best] if request.row.loss is None]
-    turns = (
-        sum(1 if spending is None else spending.requests for spending in missed) + len(by_session[best]) - len(missed)
-    )
-    return CauseSession(best, by_session[best][0].project or None, cost(best)[0], turns)
+    costs: list[tuple[float, int, str, int]] = []  # dollars, tokens, session and requests
+    for name, of_session in by_session.items():
+        dollars, tokens, turns = zip(*[_measure_loss(request.row) for request in of_session], strict=True)
+        costs.append((sum_of(dollars), sum(tokens), name, sum(turns)))
+    most, _, best, count = max(costs)
+    return CauseSession(best, by_session[best][0].project or None, most, count)
 
 
-def _dollars(row: LedgerRow) -> float:
-    """Return the cost of a row's loss, or of the tokens that it could have read."""
-    if row.loss is None:
-        return 0.0 if row.missed is None else row.missed.dollars or 0.0
-    return 0.0 if row.spent is None else row.spent.again
-
-
-def _tokens(row: LedgerRow) -> int:
-    return row.loss.tokens if row.loss is not None else 0 if row.missed is None else row.missed.tokens
+def _measure_loss(row: LedgerRow) -> tuple[float, int, int]:
+    """Return the dollars, tokens and number of requests of a row's loss, or of the reads that it missed."""
+    if row.loss is not None:
+        return 0.0 if row.spent is None else row.spent.again, row.loss.tokens, 1
+    return (0.0, 0, 1) if row.missed is None else (row.missed.dollars or 0.0, row.missed.tokens, row.missed.requests)
 
 
 def rebilled_dollars(spending: Spending) -> float | None:
@@ -450,18 +439,24 @@ class Reliability:
 
     def take(self, verdict: TurnVerdict) -> None:
         """Count a turn, if it is an append."""
-        was_read = was_append_read(verdict)
+        was_read, turn = was_append_read(verdict), verdict.turn
         if was_read is None:
             return
-        for key in _keys(verdict.turn):
+        keys = [("all", ""), ("model", turn.answering_model or "unknown")]
+        if turn.at is not None:
+            time = date_of(turn.at)
+            keys.append(("hour", "unknown" if time is None else f"{time.hour:02}:00"))
+        keys += [("gateway", host)] if (host := turn.call.endpoint.partition("/")[0]) else []
+        keys += [("key", turn.call.account)] if turn.call.account else []
+        for key in keys:
             self._tallies[key] = self._tallies.get(key, Tally()).plus(fell=not was_read)
 
     def results(self) -> list[ReliabilityResult]:
         """Return a row for the whole, then for each model, hour, gateway and key; the most frequent first."""
-        order = {by: number for number, by in enumerate(("all", "model", "hour", "gateway", "key"))}
+        order = ("all", "model", "hour", "gateway", "key")
         rows = sorted(
             self._tallies.items(),
-            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].times, row[0][1]),
+            key=lambda row: (order.index(row[0][0]), row[0][0] != "hour" and -row[1].times, row[0][1]),
         )
         return [
             ReliabilityResult(by=by, name=name, appends=tally.times, read=tally.times - tally.fell,
@@ -470,38 +465,19 @@ class Reliability:
         ]  # fmt: skip
 
 
-def _keys(turn: Turn) -> Iterator[tuple[str, str]]:
-    yield "all", ""
-    yield "model", turn.answering_model or "unknown"
-    if turn.at is not None:
-        time = date_of(turn.at)
-        yield "hour", "unknown" if time is None else f"{time.hour:02}:00"
-    host = turn.call.endpoint.partition("/")[0]
-    if host:
-        yield "gateway", host
-    if turn.call.account:
-        yield "key", turn.call.account
-
-
 def was_append_read(verdict: TurnVerdict) -> bool | None:
-    """Return whether an append read the tokens in the cache, within 2 % and a block; None if unknown or no append."""
-    read, cached = first_pass_read(verdict.turn.usage), verdict.cached
-    if not cached or read is None or not is_append(verdict):
-        return None
-    return read >= cached * (1 - SHARE) - block_tokens(verdict.turn)
+    """Return whether an append read the tokens in the cache, within 2 % and a block; None if unknown or no append.
 
-
-def is_append(verdict: TurnVerdict) -> bool:
-    """Return whether only the provider can have lost a turn's prefix, by the causes of the turn.
-
-    Predictions are not used: `lore compare` makes them only for turns whose read fell, `lore simulate` for all.
+    A turn is an append if its causes show that only the provider can have lost its prefix. Predictions are not used:
+    `lore compare` makes them only for turns whose read fell, `lore simulate` for all.
     """
-    if not verdict.compared and verdict.pair is None:
-        return False
-    return not any(
-        cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED)
-        for cause in verdict.causes
-    )
+    read, cached = first_pass_read(verdict.turn.usage), verdict.cached
+    if not cached or read is None or (not verdict.compared and verdict.pair is None):
+        return None
+    for cause in verdict.causes:
+        if cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED):
+            return None
+    return read >= cached * (1 - SHARE) - block_tokens(verdict.turn)
 
 
 # a session that runs

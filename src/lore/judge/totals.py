@@ -162,7 +162,6 @@ class FileTotals:
             self.result.judged.append(judged)
 
     def add_ended(self, findings: Iterable[Finding]) -> None:
-        """Count findings that belong to no turn."""
         for decided in map(self._ruling.decide, findings):
             self.result.judged.append(TurnFindings(chain=decided.finding.chain or "", found=self._keep([decided])))
 
@@ -224,13 +223,14 @@ class CauseCost(Struct, frozen=True):
     most: int = 0  # tokens of that break
 
     def plus(self, finding: Finding) -> CauseCost:
-        """Add a break."""
-        done_fix, fix, lost = CODES[finding.code].fix_done, finding.fix, _lost(finding)
+        done_fix, fix = CODES[finding.code].fix_done, finding.fix
+        lost, estimated, unpriced = _measure_loss(finding)
+        most = lost
         if self.fix not in ("", done_fix) and (fix == done_fix or lost <= self.most):
-            fix, lost = self.fix, self.most
+            fix, most = self.fix, self.most
         return CauseCost(
-            self.breaks + 1, self.lost_tokens + _lost(finding), self.estimated + _estimated(finding),
-            self.unpriced + _unpriced(finding), sum_known((self.dollars, finding.lost_dollars)), fix, lost,
+            self.breaks + 1, self.lost_tokens + lost, self.estimated + estimated, self.unpriced + unpriced,
+            sum_known((self.dollars, finding.lost_dollars)), fix, most,
         )  # fmt: skip
 
 
@@ -249,7 +249,7 @@ def count_findings(decided: Iterable[Decision], summary: Summary, costs: Costs) 
     if leading is not None:
         costs[leading.code, leading.kind] = costs.get((leading.code, leading.kind), CauseCost()).plus(leading)
     elif known_breaks:
-        _add_loss(summary, "known", max(known_breaks, key=_lost))
+        _add_loss(summary, "known", max(known_breaks, key=lambda finding: finding.lost_tokens or 0))
     return any(finding.severity == "error" for finding in counted_findings)
 
 
@@ -275,44 +275,36 @@ def count_losses(findings: Iterable[AnyCause], summary: Summary) -> AnyCause | N
     return leading
 
 
-def _with_one_loss(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of one turn; of the causes of its cache break only the leading one keeps the loss."""
+def _with_one_loss(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings of one turn; of the causes of its cache break only the leading one keeps the loss."""
     leading = max((finding for finding in findings if finding.is_break), key=weight_of, default=None)
-    return [one if one is leading or not one.is_break else _without_loss(one) for one in findings]
-
-
-def _without_loss(finding: Finding) -> Finding:
-    if not finding.lost_tokens or not finding.message:
-        return finding
-    qualifiers = (*finding.qualifiers, "counted-once")
-    lossless = replace(finding, lost_bytes=None, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
-    return replace(lossless, message=message_of(lossless))
+    for finding in findings:
+        if finding is leading or not finding.is_break or not finding.lost_tokens or not finding.message:
+            yield finding
+            continue
+        qualifiers = (*finding.qualifiers, "counted-once")
+        lossless = replace(finding, lost_bytes=None, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
+        yield replace(lossless, message=message_of(lossless))
 
 
 def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> None:
-    """Add a loss to the sums of this name."""
     tokens, dollars = f"{name}_tokens", f"{name}_dollars"
-    setattr(summary, tokens, (getattr(summary, tokens) or 0) + _lost(finding))
+    lost, estimated, unpriced = _measure_loss(finding)
+    setattr(summary, tokens, (getattr(summary, tokens) or 0) + lost)
     setattr(summary, dollars, _sum_known(getattr(summary, dollars), finding.lost_dollars))
-    summary.estimated_tokens = Counter(summary.estimated_tokens) + Counter({name: _estimated(finding)})
-    summary.unpriced_tokens = Counter(summary.unpriced_tokens) + Counter({name: _unpriced(finding)})
+    summary.estimated_tokens = Counter(summary.estimated_tokens) + Counter({name: estimated})
+    summary.unpriced_tokens = Counter(summary.unpriced_tokens) + Counter({name: unpriced})
 
 
 def weight_of(finding: Finding | CauseResult) -> tuple[int, int]:
     """Return the weight of a cause of a cache break: the heaviest leads, and the loss counts as its own."""
-    return WORSE.index(finding.kind), _lost(finding)
+    return WORSE.index(finding.kind), finding.lost_tokens or 0
 
 
-def _lost(finding: Finding | CauseResult) -> int:
-    return finding.lost_tokens or 0
-
-
-def _estimated(finding: Finding | CauseResult) -> int:
-    return _lost(finding) if finding.tokens == "estimated" else 0
-
-
-def _unpriced(finding: Finding | CauseResult) -> int:
-    return _lost(finding) if finding.lost_dollars is None else 0
+def _measure_loss(finding: Finding | CauseResult) -> tuple[int, int, int]:
+    """Return the tokens that a cause lost, and how many of them are estimated, and have no price."""
+    lost = finding.lost_tokens or 0
+    return lost, lost if finding.tokens == "estimated" else 0, lost if finding.lost_dollars is None else 0
 
 
 def _sum_known(amount_so_far: float | UnsetType | None, more: float | UnsetType | None) -> float | UnsetType | None:
@@ -338,8 +330,8 @@ def list_costliest(costs: Costs) -> list[CostlyCause]:
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
     ]  # fmt: skip
-    listed = [cause for kind in ("waste", "expected") for cause in [c for c in causes if c.kind == kind][:TOP]]
-    return [cause for cause in causes if cause in listed]
+    waste, expected = ([cause for cause in causes if cause.kind == kind] for kind in ("waste", "expected"))
+    return [cause for cause in causes if cause in (*waste[:TOP], *expected[:TOP])]
 
 
 class RunTotals:
@@ -386,8 +378,7 @@ class RunTotals:
                 self.failed = self.failed or (is_error and bool(turns or not unjudged))
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
         self._count(result)
-        if result.unseen is not None:
-            unseen = result.unseen
+        if (unseen := result.unseen) is not None:
             self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
         self.unjudged += [problem for problem in unjudged if problem.code not in known_codes]
         self.paths += result.paths[: RECORDINGS_LISTED - len(self.paths)]
@@ -442,22 +433,26 @@ class RunTotals:
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         """List findings that have words, up to a limit."""
-        for finding in filter(lambda finding: finding.message, findings):
-            self._kept[finding.severity] += 1
-            if self._kept[finding.severity] <= FINDINGS_KEPT:
-                self._findings.append(finding)
+        for finding in findings:
+            if finding.message:
+                self._kept[finding.severity] += 1
+                if self._kept[finding.severity] <= FINDINGS_KEPT:
+                    self._findings.append(finding)
 
     def checked(self) -> CheckResult:
-        """Return the result of the run."""
+        unseen: list[UnrecordedParts] = []
+        for (log_format, what, sealed), sizes in self._unseen.items():
+            counts = sorted(tokens for tokens in sizes if tokens is not None)
+            lower_median = counts[(len(counts) - 1) // 2] if counts else None
+            ends = (counts[0], counts[-1]) if counts else ()
+            unseen.append(UnrecordedParts(log_format, what, len(sizes), lower_median, sealed, *ends))
         return CheckResult(
-            summary=self.summary, top=list_costliest(self._costs),
-            unseen=[_unseen(*name, sizes) for name, sizes in self._unseen.items()],
-            findings=self._findings, problems=self._problems,
+            summary=self.summary, top=list_costliest(self._costs), unseen=unseen, findings=self._findings,
+            problems=self._problems,
         )  # fmt: skip
 
 
 def _add(sums: Summary, more: Summary) -> None:
-    """Add all counts to `sums`."""
     for name in Summary.__struct_fields__:
         before, value = getattr(sums, name), getattr(more, name)
         if isinstance(before, dict):
@@ -493,13 +488,6 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Dec
 
 
 # parts of prompts that logs do not record
-
-
-def _unseen(format: str, what: str, sealed: str, sizes: list[int | None]) -> UnrecordedParts:
-    """Return the unrecorded parts in logs of a format: the lower median of known sizes, the least and the most."""
-    counts = sorted(tokens for tokens in sizes if tokens is not None)
-    middle, ends = (counts[(len(counts) - 1) // 2], (counts[0], counts[-1])) if counts else (None, ())
-    return UnrecordedParts(format, what, len(sizes), middle, sealed, *ends)
 
 
 # Bytes of a token of the o200k_base vocabulary, over the first prompts of ten Codex sessions (4.38 to 4.63). Then the

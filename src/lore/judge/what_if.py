@@ -27,8 +27,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import options_in
 from lore.errors import LoreError
 from lore.judge.base import CURRENCY, TurnVerdict, exact, sum_known
-from lore.judge.pairs.attribution import can_lead
-from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
+from lore.judge.pairs.pair import Pair, can_lead, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, fix_of
@@ -135,14 +134,14 @@ def replay_without(turns: Iterable[PaidTurn], without: _Match) -> Iterator[tuple
             continue
         if not turn.breaks and not more.get(turn.chain):
             continue  # it read all that was there
-        regained = _regained(turn, paid, more.get(turn.chain, 0), without)
+        regained = _count_regained(turn, paid, more.get(turn.chain, 0), without)
         usage = read_more(paid, regained)
         more[turn.chain] = max(0, (cached(usage) or 0) - (cached(paid) or 0) if turn.exact else 0)
         if regained:
             yield number, usage
 
 
-def _regained(turn: PaidTurn, paid: Usage, more: int, without: _Match) -> int:
+def _count_regained(turn: PaidTurn, paid: Usage, more: int, without: _Match) -> int:
     """Return how many more tokens a turn would have read."""
     first = paid.first_pass
     read = first.read_tokens or 0
@@ -161,30 +160,26 @@ def _regained(turn: PaidTurn, paid: Usage, more: int, without: _Match) -> int:
 
 
 def read_more(paid: Usage, tokens: int) -> Usage:
-    """Return usage whose first pass reads that many more tokens."""
-    first = paid.first_pass
+    """Return usage whose first pass reads that many more tokens instead of writing them, or else paying in full.
+
+    Those that would be written for an hour come first.
+    """
     if not tokens:
         return paid
-    if first is paid:
-        return _read_more(paid, tokens)
-    passes = [_read_more(iteration, tokens) if iteration is first else iteration for iteration in paid.iterations]
-    return replace(paid, iterations=tuple(passes))
-
-
-def _read_more(paid: Usage, tokens: int) -> Usage:
-    """Return counts in which `tokens` are read instead of written (for an hour first), or else uncached."""
-    write = paid.write_tokens or 0
-    hour, short = paid.write_1h_tokens or 0, paid.write_5m_tokens or 0
-    less = min(tokens, write)
-    of_hour = min(less, hour)
-    of_short = min(less - of_hour, short)
-    return replace(
-        paid, read_tokens=(paid.read_tokens or 0) + tokens,
-        write_tokens=None if paid.write_tokens is None else write - less,
-        write_1h_tokens=None if paid.write_1h_tokens is None else hour - of_hour,
-        write_5m_tokens=None if paid.write_5m_tokens is None else short - of_short,
-        uncached_tokens=max(0, (paid.uncached_tokens or 0) - (tokens - less)),
+    first = paid.first_pass
+    less = min(tokens, first.write_tokens or 0)
+    of_hour = min(less, first.write_1h_tokens or 0)
+    of_short = min(less - of_hour, first.write_5m_tokens or 0)
+    changed = replace(
+        first, read_tokens=(first.read_tokens or 0) + tokens,
+        write_tokens=None if first.write_tokens is None else first.write_tokens - less,
+        write_1h_tokens=None if first.write_1h_tokens is None else first.write_1h_tokens - of_hour,
+        write_5m_tokens=None if first.write_5m_tokens is None else first.write_5m_tokens - of_short,
+        uncached_tokens=max(0, (first.uncached_tokens or 0) - (tokens - less)),
     )  # fmt: skip
+    if first is paid:
+        return changed
+    return replace(paid, iterations=tuple([changed if one is first else one for one in paid.iterations]))
 
 
 # changes
@@ -229,7 +224,6 @@ class SimulatedRun(NamedTuple):
 
     @property
     def breaks(self) -> list[Break]:
-        """Every cause of every turn."""
         return [cause for turn in self.turns for cause in turn.breaks]
 
     @property
@@ -239,17 +233,13 @@ class SimulatedRun(NamedTuple):
         return [cause for cause in causes if not cause.is_break and cause.lost_tokens and cause.lost_dollars]
 
     @property
-    def has_expiries(self) -> bool:
-        """Whether entries expired at a cache with lifetimes to choose from."""
-        caches = {turn.cache for turn in self.result.turns}
-        return bool(caches & _WITH_LIFETIMES) and any(cause.code == Code.CACHE_EXPIRED for cause in self.breaks)
-
-    @property
     def worth_trying(self) -> list[str]:
         """Changes, as `KEY=VALUE`, that may save: longer life if short entries expired, shorter life, breakpoints."""
         paid = self.result.totals.by_price.keys()
         is_short = not paid or bool(paid & {"write", "write_5m"})
-        may_save = ((TTL, self.has_expiries and is_short), (SHORT, "write_1h" in paid), (AUTO, bool(self.bodies)))
+        has_lifetimes = not _WITH_LIFETIMES.isdisjoint(turn.cache for turn in self.result.turns)
+        has_expiries = has_lifetimes and any(cause.code == Code.CACHE_EXPIRED for cause in self.breaks)
+        may_save = ((TTL, has_expiries and is_short), (SHORT, "write_1h" in paid), (AUTO, bool(self.bodies)))
         return [text for text, applies in may_save if applies]
 
 
@@ -310,8 +300,12 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     costs = [_both_costs(text, paid, base_turn, other_turn) for paid, base_turn, other_turn in pairs]
     priced = [(before, now) for before, now in costs if before is not None and now is not None]
     before, after = sum_known(cost for cost, _ in priced), sum_known(cost for _, cost in priced)
-    saved = None if before is None or after is None else round(before - after, 6)
-    fix = _lifetime_fix(text.replace(" ", ""), base.turns) if saved is not None and saved > 0 else ""
+    saved, fix = None if before is None or after is None else round(before - after, 6), ""
+    if saved is not None and saved > 0:  # the fix is for users of Claude Code, or for the author of other requests
+        clients = {turn.paid.client.partition(" ")[0] for turn in base.turns if turn.paid is not None}
+        if clients != {"claude-code"}:
+            clients = {"" if turn.audience == "author" else "unknown" for turn in base.turns}
+        fix = _LIFETIME_FIXES.get((text.replace(" ", ""), clients.pop()), "") if len(clients) == 1 else ""
     saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix=fix)
     notes = list(_notes(saving, counts))
     contradicted = len(base.turns) - len(pairs)
@@ -319,14 +313,6 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
         whose = "whose bills contradict their bodies"
         notes.append(f"not simulated: {text} in {turns_of(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
     return saving, notes
-
-
-def _lifetime_fix(change: str, turns: Sequence[PaidTurn]) -> str:
-    """Return how to ask for another lifetime: as a user of Claude Code, or as the author of other requests."""
-    clients = {turn.paid.client.partition(" ")[0] for turn in turns if turn.paid is not None}
-    if clients != {"claude-code"}:
-        clients = {"" if turn.audience == "author" else "unknown" for turn in turns}
-    return _LIFETIME_FIXES.get((change, clients.pop()), "") if len(clients) == 1 else ""
 
 
 def _both_costs(
@@ -377,15 +363,16 @@ def compute_speed_saving(base: SimulatedRun) -> NotedSaving:
 def compute_cause_saving(base: SimulatedRun, text: str) -> NotedSaving:
     """Return what `cause=CODE[,CODE]` saves, without turns that lost hardly anything."""
     ruling = Ruling(select=_codes(text.partition("=")[2]))
-
-    def is_named(cause: Break) -> bool:
-        return ruling.wants(cause.code, CODES[cause.code].name if cause.code in CODES else "")
+    named_codes = {
+        code for code in {cause.code for cause in (*base.breaks, *base.missed)}
+        if ruling.wants(code, CODES[code].name if code in CODES else "")
+    }  # fmt: skip
 
     def without(cause: Break) -> bool:
-        return is_named(cause) and not cause.is_small
+        return cause.code in named_codes and not cause.is_small
 
     saving = _saving(base, without, text)
-    small = sum(is_named(cause) and cause.is_small for cause in base.breaks)
+    small = sum(cause.code in named_codes and cause.is_small for cause in base.breaks)
     notes = [f"{text} is without {turns_of(small)} that lost hardly anything"] if small else []
     return saving, [*notes, *([] if small and not saving.turns else _notes_on_causes(base, without, saving))]
 
@@ -457,23 +444,18 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
     yield from ((saving, []) for saving in alone.values())
     if any(turn.speed > 0 for turn in base.turns):
         yield compute_speed_saving(base)
-    for joint in _list_joint_causes(base):
+    lost = Counter[tuple[str, ...]]()  # by causes that each broke most of the same prefix: none of them saves it alone
+    for turn in base.turns:
+        most = max((cause.loses for cause in turn.breaks), default=0)
+        joint_codes = {cause.code for cause in turn.breaks if 2 * cause.loses > most and _has_fix((cause.code,), cause)}
+        if len(joint_codes) > 1:
+            lost[tuple(sorted(joint_codes))] += most
+    for joint in sorted(lost, key=lambda codes: (-lost[codes], codes))[:COMBINED_CAUSES]:
         saving = _saving(base, partial(_has_fix, joint), f"cause={','.join(joint)}")
         more = saving.tokens - sum(alone[code].tokens for code in joint)
         if more > 0:
             only = "are saved only if all of these are fixed, since each breaks the same prefixes"
             yield saving, [f"{saving.change}: {more:,} tokens {only}"]
-
-
-def _list_joint_causes(base: SimulatedRun) -> list[tuple[str, ...]]:
-    """Return causes that each broke most of the same prefix, so that none of them saves it alone."""
-    lost = Counter[tuple[str, ...]]()
-    for turn in base.turns:
-        most = max((cause.loses for cause in turn.breaks), default=0)
-        codes = {cause.code for cause in turn.breaks if 2 * cause.loses > most and _has_fix((cause.code,), cause)}
-        if len(codes) > 1:
-            lost[tuple(sorted(codes))] += most
-    return sorted(lost, key=lambda codes: (-lost[codes], codes))[:COMBINED_CAUSES]
 
 
 def _has_fix(codes: Sequence[str], cause: Break) -> bool:

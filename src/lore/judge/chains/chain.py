@@ -2,7 +2,7 @@
 
 Usually that is the previous turn. It is another one if the request continues an earlier request (`lore.prefix.chains`),
 or if a log asked other models in between, as each model has a cache of its own. A failed request wrote no cache, so it
-is not compared. `memory` holds what is known of earlier turns, `timeline` places what a log records between turns.
+is not compared. `memory` holds what is known of earlier turns.
 
 The cost of a turn is O(its new content).
 """
@@ -17,13 +17,12 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.rules import DatedRules
-from lore.judge.chains.memory import ChainMemory, StateOf, cache_of
-from lore.judge.chains.timeline import LoggedChanges, without_model_change
-from lore.judge.pairs.attribution import explain_by_clock, explain_unread
+from lore.judge.chains.memory import ChainMemory, LoggedChanges, StateOf, cache_of, without_model_change
+from lore.judge.pairs.corrections import Remarks
 from lore.judge.pairs.losses import judge_unmeasured
 from lore.judge.pairs.pair import EXTENDED, Pair
 from lore.judge.pairs.rewrites import cut_messages, find_replaced_tail
-from lore.judge.pairs.verdict import Remarks, explain_fall, judge_pair
+from lore.judge.pairs.verdict import explain_by_clock, explain_fall, judge_pair
 from lore.model.codes import Code
 from lore.model.turn import Turn
 from lore.prefix.causes import recorded_causes
@@ -46,9 +45,9 @@ class ComparedChain:
     `rules` tell how long caches without breakpoints keep the prompts of recorded requests.
     """
 
-    def __init__(self, *, billed: bool = True, rules: Callable[[], DatedRules] | None = None) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], *, billed: bool = True) -> None:
         self._billed = billed
-        self._memory = ChainMemory(billed=billed, rules=rules)
+        self._memory = ChainMemory(rules, billed=billed)
         self._changes = LoggedChanges()
         self._remarks = Remarks()
         self._before_compaction = deque[Turn](maxlen=_ENDS)
@@ -70,13 +69,17 @@ class ComparedChain:
         if turn.failed:
             return None
         if self._is_unanswered(turn):
-            self._changes.hold(turn)
+            self._changes.unanswered.append(turn)
             return None
         previous = self._memory.last
         turn = self._changes.place(previous, turn)
         base, pair = None, None
-        if previous is not None and self._changes.is_ahead and turn.basis is not None:
-            pair = self._judge_by_usage(previous, turn, state_of)
+        if previous is not None and self._changes.delayed and turn.basis is not None:
+            # lore's timeline has a compaction that the prompts do not show yet: only times and usage are judged
+            short = counts.shortfall(previous, turn)
+            fell = counts.significant_fall(previous, short)
+            facts = self._memory.facts(previous, turn, EXTENDED, fell, state_of)
+            pair = judge_unmeasured(facts, (explain_by_clock(facts),) if fell else (), short)
         elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
         elif previous is not None:
@@ -85,8 +88,7 @@ class ComparedChain:
                 pair = self._compare(base, replace(turn, changes=without_model_change(turn)), state_of, base)
             else:
                 pair = self._compare(previous, turn, state_of)
-                if not pair.fell and self._billed and _reads_nothing(previous, turn):
-                    pair = self._explain_unread(previous, turn, state_of, pair)
+                pair = pair if pair.fell else self._explain_unread(previous, turn, state_of, pair)
         self._remember(turn, base)
         return pair
 
@@ -95,12 +97,14 @@ class ComparedChain:
 
         Only usage and recorded hashes are compared. Return None if it is not certain; then call `compare_next`.
         """
-        memory, previous = self._memory, self._memory.last
-        if previous is None or self._changes.is_pending or self._is_unanswered(turn) or not turn.extends(previous):
+        memory, changes, previous = self._memory, self._changes, self._memory.last
+        if previous is None or changes.delayed or changes.unanswered:
+            return None
+        if self._is_unanswered(turn) or not turn.extends(previous):
             return None
         cached, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         reads_all = cached is not None and bool(read) and read >= cached
-        if reads_all and turn.hashes is None and not memory.writes.is_low:  # most turns
+        if reads_all and turn.hashes is None and memory.writes.low is None:  # most turns
             self._remember(turn)
             return Compared(extends=True)
         if cached is None and memory.caches.last_of_own_model(previous, turn) is not None:
@@ -115,21 +119,13 @@ class ComparedChain:
         if fell or (moved and fell is None):
             facts = memory.facts(previous, turn, EXTENDED, fell, state_of)
             pair = judge_unmeasured(facts, explain_fall(facts) if fell else moved, short)
-        if not fell and self._billed and _reads_nothing(previous, turn):
-            pair = self._explain_unread(previous, turn, state_of, pair)
+        pair = pair if fell else self._explain_unread(previous, turn, state_of, pair)
         self._remember(turn)
         return Compared(pair, extends=True)
 
     def _is_unanswered(self, turn: Turn) -> bool:
         """Return whether a log with usage has none of this request: it was billed nothing, and left no cache."""
-        return turn.usage is None and turn.basis is not None and self._memory.caches.has_usage
-
-    def _judge_by_usage(self, previous: Turn, turn: Turn, state_of: StateOf) -> Pair:
-        """Return the verdict, by times and usage alone, on a turn whose prompt differs from lore's timeline."""
-        short = counts.shortfall(previous, turn)
-        fell = counts.significant_fall(previous, short)
-        facts = self._memory.facts(previous, turn, EXTENDED, fell, state_of)
-        return judge_unmeasured(facts, (explain_by_clock(facts),) if fell else (), short)
+        return turn.usage is None and turn.basis is not None and bool(self._memory.caches.latest)
 
     def _compare(self, previous: Turn, current: Turn, state_of: StateOf, last_use: Turn | None = None) -> Pair:
         """Return the verdict on two turns by their bytes and usage."""
@@ -154,21 +150,29 @@ class ComparedChain:
         return judge_pair(facts, self._sizes, self._remarks, short, tail)
 
     def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
-        """Return the pair with the cause of a turn that read nothing, like the previous one.
+        """Return the pair, with the cause if a log's turn read nothing although it extends one that left little.
 
         It is compared with the last turn that read anything of the same history; `previous` is the last use of that.
         """
-        if pair is not None and pair.is_break:
+        cached = counts.cached(previous.usage)
+        if not self._billed or turn.basis is None or turn.changes or (pair is not None and pair.is_break):
+            return pair
+        if counts.first_pass_read(turn.usage) != 0 or cached is None or cached > counts.DROP:
+            return pair
+        if not counts.prompt_tokens(previous.usage) or counts.bills_writes(previous) or counts.bills_writes(turn):
+            return pair
+        if cache_of(previous) != cache_of(turn) or not turn.extends(previous):
             return pair
         last = self._memory.last_read
         is_same = last is not None and cache_of(last) == cache_of(turn) and turn.extends(last)
         base = last if last is not None and is_same else previous
         short = counts.shortfall(base, turn)
         fell = counts.significant_fall(base, short)
-        facts = replace(self._memory.facts(base, turn, EXTENDED, fell, state_of, previous), state=state_of())
-        cause = explain_unread(facts)
-        if cause is None:
-            return pair
+        state = state_of()
+        if state is None or not state.implicit or state.unchanged < state.entries:
+            return pair  # its cache has breakpoints, or its history changed
+        facts = replace(self._memory.facts(base, turn, EXTENDED, fell, state_of, previous), state=state)
+        cause = explain_by_clock(facts)
         unread = judge_unmeasured(facts, (cause,), short)
         if pair is None:
             return unread
@@ -181,16 +185,4 @@ class ComparedChain:
         if compared is not None and any(change.cause == Code.COMPACTION for change in turn.changes):
             self._before_compaction.append(compared)
         self._memory.note(turn, base)
-        self._remarks.note(turn)
-
-
-def _reads_nothing(previous: Turn, current: Turn) -> bool:
-    """Return whether a turn of a log read nothing although it extends the previous one, which left little to read."""
-    if current.basis is None or counts.first_pass_read(current.usage) != 0 or current.changes:
-        return False
-    cached = counts.cached(previous.usage)
-    if cached is None or cached > counts.DROP or not counts.prompt_tokens(previous.usage):
-        return False
-    if counts.bills_writes(previous) or counts.bills_writes(current):
-        return False
-    return cache_of(previous) == cache_of(current) and current.extends(previous)
+        self._remarks.wrote_hour |= turn.usage is not None and bool(turn.usage.write_1h_tokens)

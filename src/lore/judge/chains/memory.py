@@ -1,16 +1,16 @@
-"""What a chain remembers of its earlier turns: one class for each kind of fact about two turns.
+"""What a chain remembers of its earlier turns, and of changes that a log records between turns.
 
-`ChainMemory` holds them all: `facts` returns the facts of the next pair, `note` adds a turn.
+`ChainMemory` holds one object for each kind of fact: `facts` returns the facts of the next pair, `note` adds a turn.
 
 Memory: one turn for each model, one for each kind of fact.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
@@ -21,7 +21,7 @@ from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes, Usage
 from lore.model.items import ToolCall
-from lore.model.state import Entry
+from lore.model.state import Change, Entry
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 from lore.prefix.overlap import Overlap, compare_prompts
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 StateOf: TypeAlias = Callable[[], "TurnState | None"]
 _Cache: TypeAlias = tuple["str | None", str]  # what separates a transcript's caches: the model, and who answered
 
+_LONG = 50_000  # tokens: a compaction of so long a prompt surely shortens it
+_HELD = 16  # turns without usage whose changes are kept for the next one
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
 
 
@@ -62,7 +64,7 @@ class ChainMemory:
     breakpoints keep the prompts of recorded requests.
     """
 
-    def __init__(self, *, billed: bool, rules: Callable[[], DatedRules] | None) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], *, billed: bool) -> None:
         self.billed = billed
         self.last: Turn | None = None
         self.last_read: Turn | None = None  # the last turn of a log that read anything
@@ -74,7 +76,9 @@ class ChainMemory:
         self._tallies: dict[str, Tally] = {}  # signals of earlier turns
         self._calls = ToolCallSearch()
         self._rules = rules
-        self._lifetimes = Lifetimes(rules)
+        self._lifetime: float | None = None  # seconds that the entries of the last turn live; None: unknown
+        # seconds that they surely live; None unless a rule tells the lifetime of a recorded request
+        self._least_lifetime: float | None = None
 
     def facts(
         self, previous: Turn, current: Turn, overlap: Overlap, fell: int | None, state_of: StateOf,
@@ -82,14 +86,19 @@ class ChainMemory:
     ) -> PairFacts:  # fmt: skip
         """Return the facts of two turns; `last_use` sent all of the previous prompt again, if it is a later turn."""
         is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
-        lifetimes = self._lifetimes
+        omits_thinking = False  # the model of a recorded request reads no thinking before the user's latest prompt
+        if fell and current.basis is None:
+            where = served_by(current)
+            omits_thinking = self._rules().flag(
+                "drops_thinking", where.provider, current.model, where.platform, current.at
+            )
         return PairFacts(
             previous, current, overlap, fell, comparable=self.billed, last_use=last_use, tallies=self._tallies,
-            lifetime=lifetimes.seconds if last_use is None else counts.lifetime(previous, lifetimes.seconds),
-            least_lifetime=lifetimes.least, earlier=self._earlier if last_use is None else None,
+            lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
+            least_lifetime=self._least_lifetime, earlier=self._earlier if last_use is None else None,
             state=state_of() if fell and not is_compacted else None, first=self._first,
             hash_causes=self.hashes.causes(current), has_tool_call=self._calls.is_in(current),
-            omits_thinking=bool(fell) and omits_thinking(current, self._rules),
+            omits_thinking=omits_thinking,
         )  # fmt: skip
 
     def note(self, turn: Turn, base: Turn | None = None) -> None:
@@ -102,66 +111,35 @@ class ChainMemory:
         self.writes.note(self.last, turn)
         self.hashes.note(turn)
         self._earlier = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
-        self._note_signals(previous, turn)
-        self._lifetimes.note(turn)
+        if turn.signs:  # there is no read to fall at a chain's first turn
+            fell = previous is not None and bool(counts.significant_fall(previous, counts.shortfall(previous, turn)))
+            for sign in turn.signs:
+                tally = self._tallies.get(sign.name, Tally())
+                self._tallies[sign.name] = tally if previous is None else tally.plus(fell=fell)
+        if turn.basis is not None:
+            self._lifetime = counts.lifetime(turn, self._lifetime)
+        else:  # its usage shows the lifetime, or a rule tells it
+            lifetime = lifetime_after(turn, Lifetime(self._lifetime), self._rules)
+            self._lifetime = lifetime.seconds
+            is_by_rule = lifetime.seconds is not None and not lifetime.billed
+            self._least_lifetime = least_lifetime(self._rules(), served_by(turn), turn) if is_by_rule else None
         self.last = turn
         if turn.basis is not None and counts.first_pass_read(turn.usage):
             self.last_read = turn
-
-    def _note_signals(self, previous: Turn | None, turn: Turn) -> None:
-        """Count the turn's signals, and whether its read fell; there is no read to fall at a chain's first turn."""
-        if not turn.signs:
-            return
-        fell = previous is not None and bool(counts.significant_fall(previous, counts.shortfall(previous, turn)))
-        for sign in turn.signs:
-            tally = self._tallies.get(sign.name, Tally())
-            self._tallies[sign.name] = tally if previous is None else tally.plus(fell=fell)
-
-
-def omits_thinking(turn: Turn, rules: Callable[[], DatedRules] | None) -> bool:
-    """Return whether the model of a recorded request reads no thinking that precedes the user's latest prompt."""
-    if turn.basis is not None or rules is None:
-        return False
-    where = served_by(turn)
-    return rules().flag("drops_thinking", where.provider, turn.model, where.platform, turn.at)
-
-
-class Lifetimes:
-    """How many seconds the entries of the latest turn live."""
-
-    def __init__(self, rules: Callable[[], DatedRules] | None) -> None:
-        self._rules = rules
-        self.seconds: float | None = None  # None: unknown
-        self.least: float | None = None  # seconds surely; None unless a rule tells the lifetime of a recorded request
-
-    def note(self, turn: Turn) -> None:
-        """Add a turn: its usage shows the lifetime, or a rule tells that of a recorded request."""
-        if turn.basis is not None or self._rules is None:
-            self.seconds = counts.lifetime(turn, self.seconds)
-            return
-        lifetime = lifetime_after(turn, Lifetime(self.seconds), self._rules)
-        self.seconds = lifetime.seconds
-        is_by_rule = lifetime.seconds is not None and not lifetime.billed
-        self.least = least_lifetime(self._rules(), served_by(turn), turn) if is_by_rule else None
 
 
 class LogCaches:
     """The last turn of a log in each of its caches: each model, and each provider, has one of its own."""
 
     def __init__(self) -> None:
-        self._latest: dict[_Cache, Turn] = {}
-
-    @property
-    def has_usage(self) -> bool:
-        """Whether a log's turn had usage."""
-        return bool(self._latest)
+        self.latest: dict[_Cache, Turn] = {}
 
     def note(self, turn: Turn) -> None:
         """Remember a log's turn with usage as its cache's last; one that has its prompt replaces all others."""
         if turn.is_rebuilt and counts.cached(turn.usage) is not None:
             if turn.basis is None:  # its prompt is in memory
-                self._latest.clear()
-            self._latest[cache_of(turn)] = turn
+                self.latest.clear()
+            self.latest[cache_of(turn)] = turn
 
     def last_of_own_model(self, previous: Turn, current: Turn) -> Turn | None:
         """Return the last billed turn of the current one's model, if others are in between and usage shows its read.
@@ -169,7 +147,7 @@ class LogCaches:
         If less was read than that turn left in the cache, the read fell there. If all of it was read and the chain has
         grown by more since, the change of model explains the rest.
         """
-        last = self._latest.get(cache_of(current))
+        last = self.latest.get(cache_of(current))
         if last is None or last is previous:
             return None
         is_log = current.basis is not None
@@ -185,25 +163,20 @@ class UnreportedWrites:
 
     def __init__(self) -> None:
         self._reads_all = False  # the latest read reached the end of the previous prompt
-        self._low: tuple[int, int] | None = None  # tokens that the last turn read, if fewer than the second number were
-
-    @property
-    def is_low(self) -> bool:
-        """Whether the latest read fell below what was cached."""
-        return self._low is not None
+        self.low: tuple[int, int] | None = None  # tokens that the last turn read, if fewer than the second number were
 
     def note(self, previous: Turn | None, turn: Turn) -> None:
         """Add a turn after the previous one.
 
         A read that fell does not show whether ends are read. It is remembered, as the next request may read no more.
         """
-        read, self._low = counts.first_pass_read(turn.usage), None
+        read, self.low = counts.first_pass_read(turn.usage), None
         if previous is None or read is None or cache_of(previous) != cache_of(turn) or counts.bills_writes(previous):
             return
         size, cached = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
         unread = size - read
         if cached - read > counts.DROP:
-            self._low = read, 0 if _is_rewritten(turn) else cached  # rewritten history was not cached before
+            self.low = read, 0 if _is_rewritten(turn) else cached  # rewritten history was not cached before
         elif read:
             self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * size)
 
@@ -212,7 +185,7 @@ class UnreportedWrites:
 
         After a read that fell, one that is as low, or still lower than before the fall, missed the same.
         """
-        usage, read, low = previous.usage, counts.first_pass_read(current.usage), self._low
+        usage, read, low = previous.usage, counts.first_pass_read(current.usage), self.low
         if usage is None or usage.iterations or counts.bills_writes(previous):
             return previous
         block, size = counts.block_tokens(previous), counts.prompt_tokens(usage)
@@ -226,35 +199,30 @@ class UnreportedWrites:
         )
 
 
-class _Hashed(Struct, frozen=True):
-    """The hashes that a client recorded of a request."""
-
-    turn: int
-    hashes: PromptHashes
-    rewritten: bool = False  # the history was replaced since, as the log says
-
-
 class ClientHashes:
     """The hashes that the client recorded of its latest request in each cache."""
 
     def __init__(self) -> None:
-        self._latest: dict[_Cache, _Hashed] = {}
+        self._latest: dict[_Cache, tuple[int, PromptHashes]] = {}  # the number of a turn, and its hashes
+        self._rewritten: set[_Cache] = set()  # those whose history was replaced since, as the log says
 
     def note(self, turn: Turn) -> None:
         """Remember a turn's hashes, and whether the log rewrote the history since earlier ones."""
-        if self._latest and _is_rewritten(turn):
-            self._latest = {cache: replace(before, rewritten=True) for cache, before in self._latest.items()}
+        if _is_rewritten(turn):
+            self._rewritten.update(self._latest)
         if turn.hashes is not None:
-            self._latest[cache_of(turn)] = _Hashed(turn.number, turn.hashes)
+            self._latest[cache_of(turn)] = turn.number, turn.hashes
+            self._rewritten.discard(cache_of(turn))
 
     def causes(self, current: Turn) -> tuple[Cause, ...]:
         """Return what differs by hash from the last hashed request in the same cache, except rewritten messages."""
         last = None if current.hashes is None else self._latest.get(cache_of(current))
         if current.hashes is None or last is None:
             return ()
-        moved = explain_hashes(last.hashes, current.hashes, current.number - last.turn)
-        rewritten = last.rewritten or _is_rewritten(current)
-        return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
+        number, hashes = last
+        moved = explain_hashes(hashes, current.hashes, current.number - number)
+        is_rewritten = cache_of(current) in self._rewritten or _is_rewritten(current)
+        return tuple([cause for cause in moved if not (is_rewritten and cause.section == "messages")])
 
 
 class ToolCallSearch:
@@ -275,3 +243,40 @@ class ToolCallSearch:
             self._first_call = next((place for place, entry in new if isinstance(entry.item, ToolCall)), None)
         self._history = history
         return self._first_call is not None
+
+
+class LoggedChanges:
+    """Moves the changes of a log to the turn whose prompt has them.
+
+    A request that was never billed left no cache, so that the next turn has its changes. A compaction belongs to the
+    turn whose prompt it shortened: pi wrote one after a pause whose request still sent 372,732 tokens; a later one sent
+    46,657.
+    """
+
+    def __init__(self) -> None:
+        self.unanswered = deque[Turn](maxlen=_HELD)  # turns that were never billed, since the last one with usage
+        self.delayed: tuple[Change, ...] = ()  # compactions that have not shortened a prompt yet
+
+    def place(self, previous: Turn | None, turn: Turn) -> Turn:
+        """Return the turn with the changes that its prompt has: with held ones, which are then forgotten."""
+        if self.unanswered:
+            turns = [*self.unanswered, turn]
+            self.unanswered.clear()
+            changes = tuple([change for source in turns for change in without_model_change(source)])
+            turn = replace(turn, changes=changes, signs=tuple([sign for source in turns for sign in source.signs]))
+        if turn.basis is None or previous is None:
+            return turn
+        before, after = counts.prompt_tokens(previous.usage), counts.prompt_tokens(turn.usage)
+        compactions = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
+        if compactions and after >= before >= _LONG:
+            self.delayed = compactions
+            return replace(turn, changes=tuple([change for change in turn.changes if change not in compactions]))
+        if self.delayed and after and (after < before - counts.DROP or compactions):
+            delayed, self.delayed = self.delayed, ()
+            return turn if compactions else replace(turn, changes=(*turn.changes, *delayed))
+        return turn
+
+
+def without_model_change(turn: Turn) -> tuple[Change, ...]:
+    """Return a turn's changes except one of the model, as it is compared with another turn than the previous one."""
+    return tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])

@@ -24,18 +24,16 @@ from lore.judge.pairs.pair import Pair
 from lore.judge.pairs.rewrites import cut_messages
 from lore.model.codes import Code
 from lore.model.turn import Turn
-from lore.prefix.chains import RequestEnd, RequestEnds
+from lore.prefix.chains import RequestEnds
 
 _COPIES = 4096  # calls of a recording by which a copy of one is recognised
-
-
 _ELSEWHERE = (Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE)  # the request went to one of several caches
 
 
 class ComparedChains:
     """Compares the turns of one recording; `chain_count` is the number of its chains so far."""
 
-    def __init__(self, dated: Callable[[], DatedRules] | None = None) -> None:
+    def __init__(self, dated: Callable[[], DatedRules]) -> None:
         self._dated = dated
         self._chains: dict[str, ComparedChain] = {}
         self._others = starts.OtherChains(self._compare_alone, self._ends_of, dated)
@@ -46,11 +44,11 @@ class ComparedChains:
     def compare(self, turn: Turn, state_of: StateOf = lambda: None, *, quick: bool = False) -> Compared:
         """Judge the next turn against the one that it is compared with; `quick`: without measuring, if that is safe."""
         chain = self._chains.get(turn.chain)
-        if quick and chain is not None and (extension := chain.try_compare_extension(turn, state_of)) is not None:
-            return extension
         is_new = chain is None
         if chain is None:
             chain = self._begin(turn)
+        elif quick and (extension := chain.try_compare_extension(turn, state_of)) is not None:
+            return extension
         if turn.basis is not None or turn.failed:
             pair = chain.compare_next(turn, state_of)
         else:
@@ -76,7 +74,7 @@ class ComparedChains:
 
     def _begin(self, turn: Turn) -> ComparedChain:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""
-        chain = self._chains[turn.chain] = ComparedChain(rules=self._dated)
+        chain = self._chains[turn.chain] = ComparedChain(self._dated)
         self.chain_count += 1
         if turn.basis is not None and starts.may_be_read(turn):
             self._others.log_starts.append(turn)
@@ -92,9 +90,18 @@ class ComparedChains:
     def _compare_request(
         self, chain: ComparedChain, previous: Turn | None, turn: Turn, state_of: StateOf
     ) -> Pair | None:  # fmt: skip
-        """Return the verdict on a recorded request of a chain; `previous` is the chain's last one."""
-        end = self._ends.add(turn)
-        flips = _flips_back(previous, end, turn)
+        """Return the verdict on a recorded request of a chain; `previous` is the chain's last one.
+
+        A request may continue the last one's messages with tools and system prompt of an earlier one. Then it read what
+        that one left; the messages in between were sent with the other head, so that they are billed again.
+        """
+        end, read, flips = self._ends.add(turn), counts.first_pass_read(turn.usage), False
+        left = 0 if end is None else counts.cached(end.turn.usage) or 0
+        if previous is not None and end is not None and read is not None and read >= left:
+            tokens = (counts.cached if counts.bills_writes(previous) else counts.prompt_tokens)(previous.usage) or 0
+            shared, size = previous.prompt.messages, len(end.turn.prompt.messages)
+            is_same = size < len(shared) == shared.common(turn.prompt.messages)
+            flips = tokens - read > 2 * counts.block_tokens(previous) and is_same
         pair = chain.compare_next(turn, state_of, None if flips else end)
         if flips and pair is not None:  # usage shows more than these bytes share
             causes = [cause for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES]
@@ -130,27 +137,12 @@ class ComparedChains:
             chain.compare_next(turn)  # the next request may continue it
         return True
 
-    # callbacks for comparisons with other chains
-
     def _compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
         """Return the verdict on two turns as if they were a chain."""
-        chain = ComparedChain(rules=self._dated)
+        chain = ComparedChain(self._dated)
         chain.compare_next(previous)
         return chain.compare_next(turn)
 
     def _ends_of(self, name: str) -> list[Turn]:
         chain = self._chains.get(name)
         return [] if chain is None else chain.ends
-
-
-def _flips_back(last: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:
-    """Return whether a request continues the last one's messages with tools and system prompt of an earlier one.
-
-    It read what that one left; the messages in between were sent with the other head, so that they are billed again.
-    """
-    read = counts.first_pass_read(turn.usage)
-    if last is None or end is None or read is None or read < (counts.cached(end.turn.usage) or 0):
-        return False
-    tokens = (counts.cached if counts.bills_writes(last) else counts.prompt_tokens)(last.usage) or 0
-    shared, size = last.prompt.messages, len(end.turn.prompt.messages)
-    return tokens - read > 2 * counts.block_tokens(last) and size < len(shared) == shared.common(turn.prompt.messages)

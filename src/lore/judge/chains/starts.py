@@ -47,7 +47,7 @@ class OtherChains(Struct, frozen=True):
 
     compare: Callable[[Turn, Turn], Pair | None]  # the verdict on two turns alone
     ends_of: Callable[[str], list[Turn]]  # a chain's latest turn, and those before compactions; empty for no chain
-    rules: Callable[[], DatedRules] | None
+    rules: Callable[[], DatedRules]
     latest: dict[str, Turn] = {}  # the last recorded request of each chain
     # First requests of recorded chains, without their messages, and first requests of a log's chains; the latest last.
     starts: deque[Turn] = field(default_factory=lambda: deque(maxlen=SIBLINGS))
@@ -64,7 +64,12 @@ def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
         return None
     if not asks_for_summary(turn.prompt, turn.call):
         return None
-    shares = [(quoted_share(other.prompt, turn.prompt), other) for other in _list_conversations(others, turn)]
+    conversations = [  # the latest requests of other chains that left something in the turn's cache
+        other for chain, other in others.latest.items()
+        if chain != turn.chain and (counts.cached(other.usage) or 0) > counts.TOLERANCE_TOKENS
+        and cache_scope(other) == cache_scope(turn) and not asks_for_summary(other.prompt, other.call)
+    ][-SIBLINGS:]  # fmt: skip
+    shares = [(quoted_share(other.prompt, turn.prompt), other) for other in conversations]
     share, quoted = max(shares, key=itemgetter(0), default=(0.0, turn))
     if share <= _QUOTED:
         return None
@@ -74,16 +79,6 @@ def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
     pair = others.compare(quoted, turn)
     is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
     return pair if is_cold else None
-
-
-def _list_conversations(others: OtherChains, turn: Turn) -> list[Turn]:
-    """Return the latest requests of other chains that left something in the turn's cache, without summaries."""
-    turns = [
-        other for chain, other in others.latest.items()
-        if chain != turn.chain and (counts.cached(other.usage) or 0) > counts.TOLERANCE_TOKENS
-    ]  # fmt: skip
-    turns = [other for other in turns if cache_scope(other) == cache_scope(turn)]
-    return [other for other in turns if not asks_for_summary(other.prompt, other.call)][-SIBLINGS:]
 
 
 def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
@@ -98,10 +93,16 @@ def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
     for start in islice(_list_similar_starts(others, turn), _TRIED):
         pair = others.compare(start, turn)
         causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
-        if pair is None or not causes or not all(map(_is_by_chance, causes)):
+        if pair is None or not causes:
+            continue
+        if not all(cause.code in BY_CHANCE or cause.evidence.fix_detail() == "order" for cause in causes):
             continue
         lost = lost_of_head(pair, others.rules)
-        if lost > counts.DROP and not _has_lasted(others, start):
+        has_lasted = any(
+            (counts.pause_between(other, start) or 0.0) > _lifetime(start)
+            for other in others.starts if other.prompt.head == start.prompt.head
+        )  # fmt: skip
+        if lost > counts.DROP and not has_lasted:
             cacheable = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
             has_more = cacheable - (counts.first_pass_read(turn.usage) or 0) - lost > 2 * counts.block_tokens(start)
             causes = tuple([
@@ -122,18 +123,7 @@ def _list_similar_starts(others: OtherChains, turn: Turn) -> Iterator[Turn]:
             yield start
 
 
-def _is_by_chance(cause: Cause) -> bool:
-    return cause.code in BY_CHANCE or cause.evidence.fix_detail() == "order"
-
-
-def _has_lasted(others: OtherChains, start: Turn) -> bool:
-    """Return whether another conversation began with the same head, longer before than its cache entry lives."""
-    same = (other for other in others.starts if other.prompt.head == start.prompt.head)
-    return any((counts.pause_between(other, start) or 0.0) > _lifetime(start) for other in same)
-
-
 def _lifetime(turn: Turn) -> float:
-    """Return the seconds for which a turn's writes live, if nothing else is known."""
     return counts.lifetime(turn, None) or counts.FIVE_MINUTES
 
 

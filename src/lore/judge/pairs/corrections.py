@@ -1,6 +1,8 @@
-"""Corrections of a verdict: losses that cost nothing, prices, values that alternate.
+"""What changes after the causes of a pair are found: tails, remarks, losses that cost nothing, prices, alternation.
 
-Each function takes a pair and the state of its chain, and returns the pair. Their order is in `lore.judge.rules`.
+The tables of `lore.judge.rules` have the functions in their order. Adjustments take the measures of a pair and its
+causes, and return the causes; a remark is one cause, or None. Corrections take a pair and the state of its chain, and
+return the pair.
 """
 
 from __future__ import annotations
@@ -14,22 +16,215 @@ from msgspec.structs import asdict, replace
 from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
-from lore.cache.served import is_transcript
+from lore.cache.served import is_transcript, served_by
 from lore.judge.base import TurnVerdict, paid_again, price_of
-from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
+from lore.judge.pairs.finders import find_missing_answers, find_named_route, measure_lookback
+from lore.judge.pairs.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark, lost_tokens
+from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
 from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
 from lore.model import evidence as e
 from lore.model.cause import Cause, Qualifier
-from lore.model.codes import Code
-from lore.model.differences import ToolsChanged
+from lore.model.codes import UNEXPLAINED, Code
+from lore.model.differences import ToolsChanged, VolatileText
 from lore.model.events import Usage
-from lore.model.turn import Turn
+from lore.model.providers import ENGINES
+from lore.prefix.causes import find_causes
+from lore.prefix.overlap import PairSums, byte_size, compare_prompts, iterate_from
+from lore.prefix.purpose import begins_user_turn
 
+NEAR = 0.15  # the share by which a place in tokens, estimated from bytes, may be wrong
 HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before its cost a day is reported
 SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
+_Causes: TypeAlias = tuple[Cause, ...]
 _Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values before and after
+
+
+class Remarks(Struct):
+    """The remarks of one chain so far."""
+
+    reported: set[Code] = field(default_factory=set[Code])
+    wrote_hour: bool = False  # a usage of the chain wrote for an hour, so the wish for it is passed on
+
+
+class PairMeasures(Struct, frozen=True):
+    """The bytes and tokens of two turns whose causes are known."""
+
+    facts: PairFacts
+    sums: PairSums
+    cacheable_bytes: int  # bytes of the previous prompt that were to be cached
+    per_token: float  # bytes per token of the current prompt
+    short: int | None  # tokens by which the read is smaller than the cached prompt; None: unknown
+    tail: ReplacedTail | None  # what was removed from the end of the previous prompt before it was compared
+    remarks: Remarks
+
+
+# adjustments
+
+
+def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
+    """Replace an unexplained fall by a change of shape among the causes, if the read ended at its place.
+
+    Anthropic documents text and block as one value; a read that stops there shows that the model saw two
+    (anthropics/claude-code#93490: a system message within the history).
+    """
+    facts, size = measures.facts, measures.cacheable_bytes
+    cached, read = counts.cached(facts.previous.usage), facts.read
+    if not (facts.fell and cached and read and size) or not any(cause.code in UNEXPLAINED for cause in causes):
+        return causes
+    for cause in causes:
+        tokens_before = cached * (1 - cause.lost / size)
+        if "same-to-the-api" in cause.qualifiers and tokens_before * (1 - NEAR) <= read <= tokens_before * (1 + NEAR):
+            shape = replace(cause, qualifiers=("read-ends-there",), override=None)
+            return (shape, *(other for other in causes if other is not cause and other.code not in UNEXPLAINED))
+    return causes
+
+
+def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
+    """Turn changes at the prompt's end, if shorter than a cache block, into changes after the last breakpoint.
+
+    No cache holds a part of a block. A change at an earlier place, or of a parameter, costs everything after it.
+    """
+    facts, short = measures.facts, measures.short
+    block = counts.block_tokens(facts.previous)
+    if facts.fell or not facts.comparable or (short is not None and short > block):
+        return causes
+    prompt, new_causes = facts.previous.prompt, list[Cause]()
+    for cause in causes:
+        lost = cause.lost / measures.per_token
+        is_short = lost <= block and cause.code != Code.IMAGE_CHANGED  # bytes do not say how many tokens an image is
+        if is_short and _is_from_bytes(cause) and cause.position >= len(prompt.head) + last_message(prompt):
+            size = e.WithinBlock(round(lost), block)
+            block_cause = Cause(cause.code, cause.section, size, cause.position, path=cause.path)
+            cause = replace(
+                cause, code=Code.CHANGE_AFTER_LAST_BREAKPOINT, override=None, qualifiers=("within-a-block",),
+                also=(block_cause,),
+            )  # fmt: skip
+        new_causes.append(cause)
+    return tuple(new_causes)
+
+
+def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
+    """Mark breaks in the bytes as expected if usage shows that all of the previous prompt was read."""
+    facts = measures.facts
+    if measures.short != 0 or not counts.read_everything(facts.previous, facts.current):
+        return causes
+    return tuple([
+        replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
+        if cause.strength == "certain" and _is_from_bytes(cause) else cause
+        for cause in causes
+    ])  # fmt: skip
+
+
+def _is_from_bytes(cause: Cause) -> bool:
+    """Return whether bytes show a break that was not expected."""
+    return cause.kind != "expected" and cause.code not in BY_BILL and not is_remark(cause)
+
+
+def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
+    """Add the replaced tail, if there is one; an unexplained fall is then dropped or replaced by its cause.
+
+    The fall is a breakpoint on changing text if the tail has one, and no break if it is at most the tail's tokens.
+    """
+    facts, tail = measures.facts, measures.tail
+    if tail is None:
+        return causes
+    previous = facts.previous
+    evidence = describe_tail(tail, measures.per_token, counts.prompt_tokens(previous.usage))
+    position = previous.prompt.stable
+    if facts.fell and [cause.code for cause in causes] == [Code.BILLED_READ_FELL]:
+        if previous.prompt.auto_breakpoint or any(segment.breakpoint is not None for segment in tail.segments):
+            holds = " and ".join(evidence.holds) or "text that is replaced each turn"
+            marked = VolatileText(holds, "", True)  # noqa: FBT003
+            code = Code.BREAKPOINT_ON_VOLATILE
+            causes = (Cause(code, "messages", marked, position, "waste", evidence.path, strength="strong"),)
+        elif facts.fell <= evidence.tokens * ESTIMATED + counts.block_tokens(previous):
+            causes = ()
+    return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
+
+
+# remarks: contradictions, and settings without effect
+
+
+def find_contradicted_body(measures: PairMeasures, _: _Causes) -> Cause | None:
+    """Return that a usage cannot belong to the recorded body."""
+    facts, sums = measures.facts, measures.sums
+    if not facts.comparable:
+        return None
+    unlike = counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
+    return None if unlike is None else Cause(Code.BILL_CONTRADICTS_BODY, None, unlike)
+
+
+def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> Cause | None:
+    """Return that an hour was asked for, and only five minutes were billed, in a chain that never wrote for an hour."""
+    facts, usage = measures.facts, measures.facts.current.usage
+    if not facts.comparable or measures.remarks.wrote_hour or (usage is not None and usage.write_1h_tokens):
+        return None
+    lost = counts.lost_lifetime(facts.previous) or counts.lost_lifetime(facts.current)
+    return None if lost is None else Cause(Code.LIFETIME_LOST, None, lost)
+
+
+def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> Cause | None:
+    """Return that no breakpoint reaches the last entry, if no usage shows whether it was missed."""
+    facts = measures.facts
+    is_broken = any(not is_remark(cause) for cause in causes)
+    if not facts.comparable or facts.fell is not None or is_broken or facts.current.is_rebuilt:
+        return None
+    if find_named_route(facts) is not None or find_missing_answers(facts) is not None:
+        return None
+    evidence = measure_lookback(facts)
+    return None if evidence is None else Cause(Code.LOOKBACK_EXCEEDED, "messages", evidence, facts.overlap.common)
+
+
+def find_disagreement(measures: PairMeasures, causes: _Causes) -> Cause | None:
+    """Return that bytes, usage and the provider's verdict contradict one another."""
+    facts, common_bytes = measures.facts, measures.sums.common + measures.facts.overlap.common_bytes
+    dispute = find_dispute(facts, causes, common_bytes / measures.per_token)
+    return None if dispute is None else Cause(Code.VERDICT_DISAGREES, None, dispute, facts.overlap.common)
+
+
+# answers that an agent sends back otherwise than the model wrote them
+
+
+def explain_answer(pair: Pair) -> Pair:
+    """Return the pair, with the changed answer as a cause if an engine read less than prompt and answer.
+
+    The previous turn of that pair has its answer in its prompt and usage. An engine's cache holds the prompt and the
+    generated tokens after it, so it computes an answer again that comes back in other bytes (sorted arguments, no
+    reasoning: public reports of llama.cpp and vLLM). A template may omit the reasoning of earlier turns itself, so only
+    within a turn of the user is its absence the client's.
+    """
+    turn, current, read = pair.previous, pair.current, counts.first_pass_read(pair.current.usage)
+    prompt, messages, usage = turn.prompt, current.prompt.messages, turn.usage
+    if pair.is_break or read is None or usage is None or turn.generated is None:
+        return pair
+    at, is_extended = len(prompt.messages), pair.overlap.is_covered and len(prompt.messages) < len(messages)
+    if not is_extended or served_by(turn).provider not in ENGINES:
+        return pair
+    answer = turn.generated()
+    if sum(segment.kind == "envelope" for segment in answer) != 1:
+        return pair
+    begin, place = len(answer[0].path), messages[at].path
+    parts = [replace(segment, path=place + segment.path[begin:]) for segment in answer]
+    prompt = replace(prompt, messages=prompt.messages.extend(parts))
+    usage = replace(usage, uncached_tokens=(usage.uncached_tokens or 0) + (usage.output_tokens or 0))
+    previous = replace(turn, source=prompt, usage=usage, generated=None)
+    overlap = compare_prompts(prompt, current.prompt)
+    if overlap.is_covered or counts.prompt_tokens(usage) - read <= 2 * counts.block_tokens(previous):
+        return pair
+    causes = find_causes(prompt, current.prompt, overlap, (), previous_call=previous.call, current_call=current.call)
+    is_template = begins_user_turn(current.prompt)
+    answer_causes = [
+        replace(
+            cause, lost=sum(map(byte_size, iterate_from(prompt, cause.position, tail=False))),
+            override="unattributable" if cause.evidence.fix_detail() == "call" else cause.override,  # few render ids
+        ) for cause in causes if not is_remark(cause) and not (is_template and cause.code == Code.THINKING_CHANGED)
+    ]  # fmt: skip
+    return replace(pair, previous=previous, causes=(*answer_causes, *pair.causes)) if answer_causes else pair
+
+
+# corrections
 
 
 class ChainState(Struct):
@@ -43,52 +238,33 @@ class ChainState(Struct):
     changes: dict[tuple[str, int, str], _Values] = field(default_factory=dict[tuple[str, int, str], _Values])
 
 
-# what cost nothing
-
-
 def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
     """Return the pair without a loss if one of the prompts is shorter than its model caches, or nothing was marked.
 
-    A prompt that was cached all the same, whatever its length, shows that the minimum does not hold.
+    Usage says how long a prompt was; without usage its length is estimated from bytes, with a margin. A prompt that was
+    cached all the same, whatever its length, shows that the minimum does not hold.
     """
     if not pair.is_break:
         return pair
-    if _is_unmarked(pair):
+    previous, prompt = pair.previous, pair.previous.prompt
+    nothing_cached = counts.cached(previous.usage) == counts.cached(pair.current.usage) == 0
+    is_marked = prompt.breakpoints or prompt.auto_breakpoint or prompt.fidelity not in ("wire", "parsed")
+    if nothing_cached and not counts.bills_writes(previous) and not is_marked and needs_breakpoints(previous):
         causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
         return replace(pair, causes=tuple(causes))
-    minimum = minimum_tokens(state.rules(), pair.previous) or 0
-    if counts.cached(pair.previous.usage) and counts.prompt_tokens(pair.previous.usage) < minimum:
+    minimum = minimum_tokens(state.rules(), previous) or 0
+    if counts.cached(previous.usage) and counts.prompt_tokens(previous.usage) < minimum:
         return pair
-    sides = ((pair.previous, pair.bytes.previous), (pair.current, pair.bytes.current))
-    if not any(_is_below_minimum(turn, size, state.rules) for turn, size in sides):
-        return pair
-    causes = [replace(_excuse(cause, "under-minimum"), lost=0) for cause in pair.causes]
-    return replace(pair, causes=tuple(causes), uncacheable=True)
-
-
-def _is_unmarked(pair: Pair) -> bool:
-    """Return whether the cache needs breakpoints, the previous request has none, and usage shows nothing cached."""
-    if any(counts.cached(turn.usage) != 0 for turn in (pair.previous, pair.current)) or counts.bills_writes(
-        pair.previous
-    ):
-        return False
-    prompt = pair.previous.prompt
-    if prompt.breakpoints or prompt.auto_breakpoint or prompt.fidelity not in ("wire", "parsed"):
-        return False  # a normalised body has lost its breakpoints
-    return needs_breakpoints(pair.previous)
-
-
-def _is_below_minimum(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> bool:
-    """Return whether a prompt of `size` bytes is shorter than its model caches.
-
-    Usage says how long it was; without usage its length is estimated from bytes, with a margin.
-    """
-    billed = counts.prompt_tokens(turn.usage)
-    tokens = billed or size / counts.BYTES_PER_TOKEN * UNDERRATED
-    if not 0 < tokens < MOST or counts.cached(turn.usage) or tokens >= (minimum_tokens(rules(), turn) or 0):
-        return False
-    has_all_bytes = turn.basis is None and not turn.prompt.partial and not counts.has_unseen(turn.prompt)
-    return bool(billed) or has_all_bytes
+    for turn, size in ((previous, pair.bytes.previous), (pair.current, pair.bytes.current)):
+        billed = counts.prompt_tokens(turn.usage)
+        tokens = billed or size / counts.BYTES_PER_TOKEN * UNDERRATED
+        if not 0 < tokens < MOST or counts.cached(turn.usage):
+            continue
+        has_all_bytes = turn.basis is None and not turn.prompt.partial and not counts.has_unseen(turn.prompt)
+        if (billed or has_all_bytes) and tokens < (minimum_tokens(state.rules(), turn) or 0):
+            causes = [replace(_excuse(cause, "under-minimum"), lost=0) for cause in pair.causes]
+            return replace(pair, causes=tuple(causes), uncacheable=True)
+    return pair
 
 
 def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
@@ -131,15 +307,18 @@ def _excuse(cause: Cause, qualifier: Qualifier, **changes: Any) -> Cause:
     return replace(cause, qualifiers=tuple(dict.fromkeys((*cause.qualifiers, qualifier))), **changes)
 
 
-# prices
-
-
 def add_prices(pair: Pair, state: ChainState) -> Pair:
     """Return the pair with its price if tokens were lost, and dollars in a replaced tail or a cold compaction.
 
-    A replaced tail is counted in the state. A recorded request without usage has the price of its estimated size.
+    A replaced tail is counted in the state. A recorded request without usage has the price of its estimated size, with
+    the lost tokens written again if it has breakpoints.
     """
-    turn, daily = pair.current, _count_tails_a_day(pair, state)
+    turn, daily = pair.current, 0.0  # replaced tails of the chain a day; 0: unknown
+    has_tail = any(cause.code == Code.TAIL_REPLACED for cause in pair.causes)
+    if has_tail and state.began is not None and turn.at is not None:
+        state.tails += 1
+        lasted = turn.at - state.began
+        daily = state.tails / lasted * DAY if lasted >= PACE else 0.0
     lost = TurnVerdict(turn, pair).lost_tokens
     is_priced = daily or (lost and (turn.usage is not None or turn.basis is None))
     size = round(pair.bytes.current / pair.bytes_per_token)
@@ -147,25 +326,12 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
     if price is None:
         return pair
     causes = tuple([_add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
-    priced_as = _estimate_usage(turn, size, lost) if turn.usage is None and lost else None
+    priced_as = None
+    if turn.usage is None and lost:
+        written = lost if turn.prompt.breakpoints or turn.prompt.auto_breakpoint else 0
+        hour = written if counts.asked_lifetime(turn) == counts.ONE_HOUR else 0
+        priced_as = Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour)
     return replace(pair, causes=causes, price=price, priced_as=priced_as)
-
-
-def _estimate_usage(turn: Turn, size: int, lost: int) -> Usage:
-    """Return the usage of a request of `size` tokens that wrote the `lost` ones again if it has breakpoints."""
-    written = lost if turn.prompt.breakpoints or turn.prompt.auto_breakpoint else 0
-    hour = written if counts.asked_lifetime(turn) == counts.ONE_HOUR else 0
-    return Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour)
-
-
-def _count_tails_a_day(pair: Pair, state: ChainState) -> float:
-    """Count the pair's replaced tail; return how many the chain has a day, 0 without one or in a short chain."""
-    at = pair.current.at
-    if state.began is None or at is None or all(cause.code != Code.TAIL_REPLACED for cause in pair.causes):
-        return 0.0
-    state.tails += 1
-    lasted = at - state.began
-    return state.tails / lasted * DAY if lasted >= PACE else 0.0
 
 
 def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lost: int | None) -> Cause:
@@ -188,25 +354,22 @@ def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lo
     return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
 
 
-# what alternates
-
-
 def mark_alternating(pair: Pair, state: ChainState) -> Pair:
     """Return the pair with a mark on changes of a setting, a model or tools back to the value before the last change.
 
     The state remembers the changes. One from A to B and back to A is known from its second change on; the fix is to
     keep one of the two.
     """
-    return replace(pair, causes=tuple([_mark_alternating(cause, state.changes) for cause in pair.causes]))
-
-
-def _mark_alternating(cause: Cause, latest: dict[tuple[str, int, str], _Values]) -> Cause:
-    change = None if is_remark(cause) or "alternates" in cause.qualifiers else _change_of(cause.evidence)
-    if change is None:
-        return cause
-    key = cause.code, cause.position, cause.path
-    earlier, latest[key] = latest.get(key), change
-    return replace(cause, qualifiers=(*cause.qualifiers, "alternates")) if earlier == change[::-1] else cause
+    causes: list[Cause] = []
+    for cause in pair.causes:
+        change = None if is_remark(cause) or "alternates" in cause.qualifiers else _change_of(cause.evidence)
+        if change is not None:
+            key = cause.code, cause.position, cause.path
+            if state.changes.get(key) == change[::-1]:
+                cause = replace(cause, qualifiers=(*cause.qualifiers, "alternates"))
+            state.changes[key] = change
+        causes.append(cause)
+    return replace(pair, causes=tuple(causes))
 
 
 def _change_of(evidence: e.Evidence) -> _Values | None:

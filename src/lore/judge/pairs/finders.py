@@ -1,7 +1,8 @@
-"""Find evidence in the facts of two turns: in their times, their endpoints, the log, and the token counts.
+"""Find evidence in the facts of two turns: in their shape, times, endpoints, the log, and the token counts.
 
 Each function returns one evidence struct, or None if the recording does not show it. `lore.judge.rules` says
-which cause each of them explains, how strongly, and how often that was right.
+which cause each of them explains, how strongly, and how often that was right. The last two groups are what the read
+rules out, and second kinds of evidence that make a weak cause strong.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -17,8 +18,8 @@ from lore.cache import counts
 from lore.cache.falls import find_fall, version_of
 from lore.cache.lookback import POSITIONS, kind_of, lookback, lookback_gap
 from lore.cache.served import normal_name
-from lore.judge.pairs.pair import PairFacts
-from lore.judge.pairs.rewrites import find_sealed_summary
+from lore.judge.pairs.pair import ESTIMATED, PairFacts, can_lead, provider_cause
+from lore.judge.pairs.rewrites import find_rewrite, find_sealed_summary
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model import differences as d
 from lore.model import evidence as e
@@ -31,13 +32,10 @@ from lore.model.state import Sign
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.likeness import is_model_message, mark_answers
 from lore.prefix.overlap import byte_size
-from lore.prefix.purpose import begins_user_turn
+from lore.prefix.purpose import asks_for_summary, begins_user_turn
 
 if TYPE_CHECKING:
     from lore.cache.transcript_history import Signal
-
-# Some finders return a whole cause, which has evidence of its own.
-Find: TypeAlias = Callable[[PairFacts], "e.Evidence | Cause | None"]
 
 _SOONEST = 0.25  # seconds that a provider takes at least to begin a response
 _HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put together from several
@@ -48,6 +46,91 @@ _OUTLIVED = 1800.0
 SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed, if it had some
 _UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, besides thoughts
 _PART = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
+
+
+# the shape of two requests
+
+
+def find_restart(facts: PairFacts) -> Cause | None:
+    """Return that the current chain continues one that was given up for it, whose tools it dropped."""
+    previous, current = facts.previous, facts.current
+    if previous.chain == current.chain or current.given_up != previous.chain:
+        return None
+    number = sum(segment.section == "tools" for segment in previous.prompt.head)
+    return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), facts.overlap.common)
+
+
+def find_rewritten_history(facts: PairFacts) -> Cause | None:
+    """Return the compaction or rewind that the messages of two recorded requests show."""
+    before, after, overlap = facts.previous.prompt, facts.current.prompt, facts.overlap
+    if overlap.is_covered or facts.current.changes or facts.current.is_rebuilt or facts.current.fidelity == "rendered":
+        return None
+    begin = before.messages.common(after.messages)
+    return find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
+
+
+def find_model_of_other_api(facts: PairFacts) -> e.ModelChanged | None:
+    """Return that another API and another model were asked."""
+    before, after = facts.previous.prompt, facts.current.prompt
+    if before.dialect == after.dialect or without_platform(before.model) == without_platform(after.model):
+        return None
+    return e.ModelChanged(before.model, after.model)
+
+
+def find_provider_of_other_api(facts: PairFacts) -> e.Evidence | None:
+    """Return that the log names another provider, whose API has another form."""
+    is_same = facts.previous.prompt.dialect == facts.current.prompt.dialect
+    return None if is_same else find_other_provider(facts)
+
+
+def find_other_api(facts: PairFacts) -> e.Rerouted | None:
+    """Return that the requests have the forms of two APIs."""
+    before, after = facts.previous.prompt.dialect, facts.current.prompt.dialect
+    return None if before == after else e.Rerouted(endpoint_before=before, endpoint_after=after)
+
+
+def find_cold_compaction(facts: PairFacts) -> Cause | None:
+    """Return the cause if the current request asks for a summary of the previous one and reads too little of it.
+
+    It begins differently (other tools, another system prompt) and reads no more than both share, or its last breakpoint
+    is at an earlier place.
+    """
+    previous, current, usage = facts.previous, facts.current, facts.current.usage
+    if previous.chain == current.chain or not facts.fell or usage is None or current.basis is not None:
+        return None
+    if not asks_for_summary(current.prompt, current.call):
+        return None
+    read, cached = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
+    # a request of this length could read so many tokens after the conversation
+    warm = cached if usage.first_pass.uncached_tokens is None else min(cached, counts.prompt_tokens(usage.first_pass))
+    marks = previous.prompt.breakpoints, current.prompt.breakpoints
+    if all(marks) and facts.overlap.common > marks[0][-1]:  # everything that was to be cached is in this one, too
+        differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
+    elif facts.overlap.is_covered or not _reads_little(facts, read, warm):
+        differs = ()
+    else:
+        heads = [
+            {name: [part.data for part in turn.prompt.head if part.section == name] for name in ("tools", "system")}
+            for turn in (previous, current)
+        ]
+        differs = tuple([name for name, parts in heads[0].items() if parts != heads[1][name]]) or ("messages",)
+    if not differs or find_expiry(facts) is not None or find_parallel_start(facts) is not None:
+        return None
+    evidence = e.ColdCompaction(differs, cached, read, warm)
+    return Cause(Code.COLD_COMPACTION, "messages", evidence, facts.overlap.common, strength="strong")
+
+
+def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
+    """Return whether less than half of the `warm` tokens was read, or no more than the head that both share."""
+    if warm - read <= counts.TOLERANCE_TOKENS:
+        return False
+    if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
+        return True
+    previous = facts.previous
+    shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
+    prompt_bytes = sum(map(byte_size, previous.prompt.head)) + sum(map(byte_size, previous.prompt.messages))
+    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, prompt_bytes)
+    return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
 
 
 # the clock
@@ -107,9 +190,7 @@ def _has_unreported_writes(facts: PairFacts) -> bool:
 
 def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
     """Return by how much the current request was sent before the entry that it would read was written."""
-    if not facts.comparable:
-        return None
-    seconds = seconds_before_answer(facts.previous, facts.current)
+    seconds = seconds_before_answer(facts.previous, facts.current) if facts.comparable else None
     return None if seconds is None else e.ParallelStart(seconds)
 
 
@@ -519,10 +600,11 @@ def find_removed(facts: PairFacts) -> Cause | None:
     shrunk, state = _shrunk_total(facts, _PART) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
         return None
+    removed = shrunk.tokens_before - shrunk.tokens_after
     least, is_implicit = (None, True) if state is None else (state.min_read, state.implicit)
-    if state is not None and state.thoughts is not None and _size(shrunk) <= state.thoughts + _UNCOUNTED:
+    if state is not None and state.thoughts is not None and removed <= state.thoughts + _UNCOUNTED:
         return None
-    if _size(shrunk) <= SHRANK:
+    if removed <= SHRANK:
         return None if shrunk.boundary or is_implicit else Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     other = find_signal("instructions", facts)
     if other is not None and head_was_read(facts) is None:  # another agent has tools and a system prompt of its own
@@ -538,10 +620,6 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     unsure = not shrunk.boundary and is_implicit and state is not None
     return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", replace(shrunk, unsure=unsure))
-
-
-def _size(shrunk: e.TotalShrank) -> int:
-    return shrunk.tokens_before - shrunk.tokens_after
 
 
 def _shrunk_total(facts: PairFacts, least: int = SHRANK) -> e.TotalShrank | None:
@@ -603,3 +681,44 @@ def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     if limit is None or read < limit:
         return None
     return RuledOut("the read reaches a breakpoint that is as old", out=True, count=read, limit=limit)
+
+
+# second kinds of evidence
+
+
+def verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether the provider says that the client changed the section of the cause."""
+    verdict = provider_cause(facts)
+    return verdict is not None and can_lead(cause.code, cause.section, verdict.section)
+
+
+def read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
+    """Return whether the read is the head that other conversations keep in the cache, or up to `most` tokens more."""
+    head = None if facts.state is None else facts.state.shared_head
+    return head is not None and facts.read is not None and 0 <= facts.read - head <= most
+
+
+def fell_each_time(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether this session showed the cause's signal at least twice before, and its reads fell each time."""
+    signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) else "tools-delta"
+    tally = facts.tallies.get(signal)
+    return tally is not None and tally.fell == tally.times >= 2
+
+
+# Tool servers that are not connected: a process began, or a server dropped out. A desktop app's process had ended: 8 of
+# 14 reads fell (47 public sessions).
+_UNSURE = frozenset(("pendingMcpServers", "last-prompt"))
+
+
+def surely_restarted(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the log records that the client's process ended or began, or has two kinds of signals of it."""
+    restart = signal_of(facts, "restart")
+    names = () if restart is None else restart.names
+    others = (signal_of(facts, name) for name in ("resume", "client-version"))
+    return len(names) > 1 or not _UNSURE.issuperset(names) or any(others)
+
+
+def read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the read ends where the text of a skill was before it moved."""
+    skill = state_signal(facts, "skill")
+    return skill is not None and facts.read is not None and facts.read == skill.read_if_moved

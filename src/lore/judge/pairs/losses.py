@@ -19,7 +19,7 @@ from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.items import CompactDivider, is_absent, is_blank
-from lore.model.turn import Segment, Turn
+from lore.model.turn import Segment
 from lore.prefix.overlap import ChainSums, PairSums, byte_size, list_new_segments, split_fresh_segments
 
 
@@ -97,18 +97,14 @@ def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> 
     if unread is None or (read and counts.bills_writes(previous)):
         return round(_estimate_tokens(same, per_token))  # that includes all of tools and system prompt that both share
     most = unread - _estimate_tokens(fresh, per_token)
-    if first is not None and first.model == current.model and _lacks_summary(current):
+    items = [entry.item for entry in (() if current.basis is None else current.basis.entries)]
+    summaries = [item.summary for item in items if isinstance(item, CompactDivider)]
+    lacks_summary = any(is_absent(summary) or is_blank(summary) for summary in summaries)
+    if lacks_summary and first is not None and first.model == current.model:
         new = {segment.data for segment in fresh}
         later = [part for part in split_fresh_segments(first.prompt, current.prompt, 0)[0] if part.data not in new]
         most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
     return max(0, round(most))
-
-
-def _lacks_summary(turn: Turn) -> bool:
-    """Return whether a log has a compaction without the summary that replaced the history."""
-    entries = () if turn.basis is None else turn.basis.entries
-    summaries = [entry.item.summary for entry in entries if isinstance(entry.item, CompactDivider)]
-    return any(is_absent(summary) or is_blank(summary) for summary in summaries)
 
 
 def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
@@ -133,7 +129,7 @@ def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: 
     return max(0, cacheable - readable)
 
 
-def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
+def lost_of_head(pair: Pair, rules: Callable[[], DatedRules]) -> int:
     """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
 
     What precedes the change is not lost, nor a head that is too short for a cache. May be negative: nothing was lost.
@@ -144,5 +140,5 @@ def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
         sizes = [sum(map(byte_size, previous.prompt.head[: place + 1])) for place in previous.prompt.breakpoints]
         readable, end = max([size for size in sizes if size <= readable], default=0), max(sizes, default=0)
     readable, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else readable, end))
-    least = 0 if rules is None else minimum_tokens(rules(), previous) or 0
+    least = minimum_tokens(rules(), previous) or 0
     return 0 if read is None or end < least else round(end - max(readable, read))

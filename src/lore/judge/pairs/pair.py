@@ -55,7 +55,6 @@ class Tally(Struct, frozen=True):
     fell: int = 0
 
     def plus(self, *, fell: bool) -> Tally:
-        """Return the tally with one more occurrence."""
         return Tally(self.times + 1, self.fell + fell)
 
 
@@ -85,7 +84,6 @@ class PairFacts(Struct, frozen=True):
 
     @property
     def verdict(self) -> ProviderSaid | None:
-        """The provider's verdict as evidence."""
         return provider_verdict(self.current)
 
 
@@ -99,6 +97,26 @@ def provider_verdict(turn: Turn) -> ProviderSaid | None:
     unread = None if read is None or turn.usage is None else counts.prompt_tokens(turn.usage.first_pass) - read
     is_too_many = missed is not None and unread is not None and missed > unread
     return ProviderSaid(reason, "" if reason else verdict.reason, missed, unread=unread if is_too_many else None)
+
+
+# What rewrites tools and system prompt together.
+_WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSION_CHANGED))
+
+
+def provider_cause(facts: PairFacts) -> Cause | None:
+    """Return the provider's verdict that the client changed something; other verdicts say nothing about the client."""
+    verdict = facts.verdict
+    section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
+    if verdict is None or section is None:
+        return None
+    return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
+
+
+def can_lead(code: str, cause_section: str | None, section: str | None) -> bool:
+    """Return whether a cause about one section may lead although the provider's verdict names `section`."""
+    if section not in CLIENT_SECTIONS.values() or cause_section is None:
+        return True
+    return section in ("tools", "system") if code in _WHOLE_HEAD else cause_section == section
 
 
 class Pair(Struct, frozen=True):
@@ -178,26 +196,17 @@ def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
 
     Only the `tokens` after the change count if the read is far below the unchanged beginning, or content was taken out.
     """
-    size, block = counts.prompt_tokens(pair.previous.usage), counts.block_tokens(pair.previous)
-    read, same = counts.first_pass_read(pair.current.usage) or 0, size - tokens - _tools_after_system(pair, cause)
+    turn, tools = pair.previous, 0
+    is_system = cause.section == "system" and turn.basis is None and turn.dialect != "anthropic"
+    if is_system and provider_of(turn.call.endpoint, turn.model, turn.dialect) not in _TOOLS_FIRST:
+        # DeepSeek, where a date in the system prompt lost them, and chat templates such as Qwen's write tools after it
+        tools = round(sum(map(byte_size, turn.prompt.head[: turn.prompt.tool_count])) / pair.bytes_per_token)
+    size, block = counts.prompt_tokens(turn.usage), counts.block_tokens(turn)
+    read, same = counts.first_pass_read(pair.current.usage) or 0, size - tokens - tools
     is_far = (read + block) * ESTIMATED < same and same > counts.TOLERANCE_TOKENS
     if is_far or cause.kind == "expected":
         return min(tokens, size - read), "estimated"
     return size // block * block - read, "recorded"
-
-
-def _tools_after_system(pair: Pair, cause: Cause) -> int:
-    """Return the tokens of the tools if they may follow a change of the system prompt.
-
-    They do at DeepSeek, where a date in the system prompt lost them, and in chat templates such as Qwen's.
-    """
-    turn = pair.previous
-    if cause.section != "system" or turn.basis is not None or turn.dialect == "anthropic":
-        return 0
-    if provider_of(turn.call.endpoint, turn.model, turn.dialect) in _TOOLS_FIRST:
-        return 0
-    tools = turn.prompt.head[: turn.prompt.tool_count]
-    return round(sum(map(byte_size, tools)) / pair.bytes_per_token)
 
 
 # how bytes, usage and verdict contradict one another
@@ -226,20 +235,13 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> 
     if any(cause.code in _OTHER_CACHE for cause in causes):
         return None
     is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
-    against_usage = _usage_disputes_bytes(facts, shared) if is_break else None
-    return against_usage or _verdict_disputes(facts, is_break=is_break)
-
-
-def _usage_disputes_bytes(facts: PairFacts, shared: float) -> Disputed | None:
-    """Return that more was read than the bytes share: another request wrote it, or the change does not matter."""
     read, available = facts.read, counts.cached(facts.previous.usage)
-    if facts.fell != 0 or not read or not available or available < counts.TOLERANCE_TOKENS:
-        return None
-    if facts.overlap.common >= count_cached_segments(facts.previous.prompt):
-        return None
-    if read <= shared * ESTIMATED + counts.TOLERANCE_TOKENS:
-        return None
-    return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
+    if is_break and facts.fell == 0 and read and available and available >= counts.TOLERANCE_TOKENS:
+        # more was read than the bytes share: another request wrote it, or the change does not matter
+        is_more = read > shared * ESTIMATED + counts.TOLERANCE_TOKENS
+        if is_more and facts.overlap.common < count_cached_segments(facts.previous.prompt):
+            return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
+    return _verdict_disputes(facts, is_break=is_break)
 
 
 def _verdict_disputes(facts: PairFacts, *, is_break: bool) -> Disputed | None:

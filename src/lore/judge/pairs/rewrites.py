@@ -55,17 +55,39 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
     begin = previous.messages.common(current.messages)
     if previous.dialect != current.dialect or begin == len(previous.messages):
         return None
-    if has_same_head(previous, current):
-        return (
-            _find_summary(previous, current, begin)
-            or find_rewind(previous, current, begin)
-            or _find_replacement(previous, current, begin)
-        )
-    # a compaction may put the same instructions after the messages that it keeps
-    summary = _summary_after_kept(previous, current, 0) if _has_shrunk(previous, current, 0) else None
-    if summary is None or not has_kept_system(previous, current):
+    if not has_same_head(previous, current):
+        # a compaction may put the same instructions after the messages that it keeps
+        summary = _summary_after_kept(previous, current, 0) if _has_shrunk(previous, current, 0) else None
+        if summary is None or not has_kept_system(previous, current):
+            return None
+        return replace(_compaction(previous, current, 0, summary, "is-summary"), position=common)
+    if not _has_shrunk(previous, current, begin):
+        return find_rewind(previous, current, begin)
+    summary = _summary_after_kept(previous, current, begin)
+    new_texts = [] if _is_edit(previous, current, begin) else list(_new_texts(previous, current, begin))
+    if summary is None:
+        summary = next((segment for segment, _ in new_texts if purpose.is_summary(segment)), None)
+    if summary is not None:
+        return _compaction(previous, current, begin, summary, "is-summary")
+    rewind = find_rewind(previous, current, begin)
+    if rewind is not None or not new_texts:
+        return rewind
+    segment, is_by_model = new_texts[0]
+    removed = _list_removed(previous, current, begin)
+    if is_by_model or not any(map(is_model_message, removed)) or purpose.is_placeholder(segment):
         return None
-    return replace(_compaction(previous, current, 0, summary.path, "is-summary"), position=common)
+    if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
+        return None
+    if purpose.has_summary_heading(segment) or purpose.retells(segment, removed):
+        return _compaction(previous, current, begin, segment, "sums-up")
+    return replace(_compaction(previous, current, begin, segment, "unclear"), override="unattributable")
+
+
+def _compaction(
+    previous: Prompt, current: Prompt, begin: int, text: Segment, says: Literal["is-summary", "sums-up", "unclear"]
+) -> Cause:
+    evidence = SummaryFound(text.path, says, _count_messages(previous), _count_messages(current))
+    return Cause(Code.COMPACTION, "messages", evidence, len(previous.head) + begin)
 
 
 def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False) -> Cause | None:
@@ -97,57 +119,24 @@ def _user_message_at(prompt: Prompt, place: int) -> int | None:
     return start if message.kind == "envelope" and b'"user"' in message.data else None
 
 
-def _find_summary(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
-    """Return the compaction that a text shows which says that it is a summary."""
-    if not _has_shrunk(previous, current, begin):
-        return None
-    summary = _summary_after_kept(previous, current, begin)
-    if summary is None and not _is_edit(previous, current, begin):
-        texts = (segment for segment, _ in _new_texts(previous, current, begin))
-        summary = next((segment for segment in texts if purpose.is_summary(segment)), None)
-    return None if summary is None else _compaction(previous, current, begin, summary.path, "is-summary")
-
-
 def _summary_after_kept(previous: Prompt, current: Prompt, begin: int) -> Segment | None:
     """Return a new summary that follows kept messages of the user, if all answers were removed.
 
     Codex compacts like this, with a text of its own or an item that only the API can read; its instructions may move.
     """
-    new = current.messages.since(begin)
-    summaries = [segment for segment in purpose.segments_before_answer(new) if purpose.is_summary(segment)]
+    new = purpose.segments_before_answer(current.messages.since(begin))
+    summaries = [segment for segment in new if purpose.is_summary(segment)]
     sealed = [segment for segment in current.messages.since(begin) if purpose.is_sealed_summary(segment)]
     old = {segment.data for segment in previous.messages} if summaries or sealed else set[bytes]()
     summary = next((segment for segment in summaries if segment.data not in old), None)
     if summary is None:
         return next((segment for segment in sealed if segment.data not in old), None)
-    answers = _answers(previous, begin)
-    return summary if answers and answers.isdisjoint(_answers(current, begin)) else None
-
-
-def _find_replacement(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
-    """Return the compaction that another new text shows in place of answers; None if history was only cut."""
-    segment, is_by_model = next(_new_texts(previous, current, begin), (None, False))
-    if segment is None or is_by_model or not _has_shrunk(previous, current, begin):
-        return None
-    if _is_edit(previous, current, begin):
-        return None
-    removed = _list_removed(previous, current, begin)
-    if not any(map(is_model_message, removed)):
-        return None
-    if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
-        return None
-    if purpose.is_placeholder(segment):
-        return None
-    if purpose.has_summary_heading(segment) or purpose.retells(segment, removed):
-        return _compaction(previous, current, begin, segment.path, "sums-up")
-    return replace(_compaction(previous, current, begin, segment.path, "unclear"), override="unattributable")
-
-
-def _compaction(
-    previous: Prompt, current: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
-) -> Cause:
-    evidence = SummaryFound(path, says, _count_messages(previous), _count_messages(current))
-    return Cause(Code.COMPACTION, "messages", evidence, len(previous.head) + begin)
+    answers, current_answers = (
+        {segment.data for segment, is_answer in mark_answers(prompt.messages.since(begin)) if is_answer
+         and segment.kind != "envelope"}
+        for prompt in (previous, current)
+    )  # fmt: skip
+    return summary if answers and answers.isdisjoint(current_answers) else None
 
 
 def _new_texts(previous: Prompt, current: Prompt, begin: int) -> Iterator[tuple[Segment, bool]]:
@@ -212,12 +201,6 @@ def _has_shrunk(previous: Prompt, current: Prompt, begin: int) -> bool:
 def _contents(prompt: Prompt, begin: int = 0) -> set[bytes]:
     """Return the content of messages from a place on, without envelopes."""
     return {segment.data for segment in prompt.messages.since(begin) if segment.kind != "envelope"}
-
-
-def _answers(prompt: Prompt, begin: int) -> set[bytes]:
-    """Return the content of the model's messages from a place on."""
-    marked = mark_answers(prompt.messages.since(begin))
-    return {segment.data for segment, is_answer in marked if is_answer and segment.kind != "envelope"}
 
 
 def _count_messages(prompt: Prompt, place: int = 0) -> int:
@@ -286,27 +269,24 @@ def _tail_places(previous: Prompt, current: Prompt, start: int, end: int) -> tup
 
     The last messages that are not the model's begin at `start` in the previous prompt, at `end` in the current one.
     """
-    common = previous.messages.common(current.messages)
-    if common and previous.messages[common - 1].kind == "envelope":  # two messages of one role share only that
+    messages, common = previous.messages, previous.messages.common(current.messages)
+    if common and messages[common - 1].kind == "envelope":  # two messages of one role share only that
         common -= 1
-    if common > start:  # nothing before it changed
-        return (common, common) if _is_replaced_at(previous, current, common, common, end) else None
-    places = {segment.data: at for at, segment in enumerate(current.messages) if segment.kind != "envelope"}
-    for begin in range(start + 1, len(previous.messages)):
-        at = places.get(previous.messages[begin - 1].data)
-        if at is not None and _is_replaced_at(previous, current, begin, at + 1, end):
-            return begin, at + 1
+    candidates = [(common, common)]
+    if common <= start:  # something before it changed
+        places = {segment.data: at for at, segment in enumerate(current.messages) if segment.kind != "envelope"}
+        earlier = ((begin, places.get(messages[begin - 1].data)) for begin in range(start + 1, len(messages)))
+        candidates = [(begin, at + 1) for begin, at in earlier if at is not None]
+    for begin, place in candidates:
+        if begin >= len(messages) or messages[begin - 1].kind == "envelope" or place >= len(current.messages):
+            continue
+        if place > end:  # another end is in its place
+            is_replaced = _count_messages(previous, begin) == _count_messages(current, place)
+        else:
+            is_replaced = is_model_message(current.messages[place])
+        if is_replaced:
+            return begin, place
     return None
-
-
-def _is_replaced_at(previous: Prompt, current: Prompt, begin: int, place: int, end: int) -> bool:
-    """Return whether the model's message, or another end, is in the place of the previous prompt's tail."""
-    messages = previous.messages
-    if begin >= len(messages) or messages[begin - 1].kind == "envelope" or place >= len(current.messages):
-        return False
-    if place > end:
-        return _count_messages(previous, begin) == _count_messages(current, place)
-    return is_model_message(current.messages[place])
 
 
 def _last_user_messages(prompt: Prompt) -> int:
@@ -339,28 +319,27 @@ def cut_messages(prompt: Prompt, begin: int, tail: tuple[Segment, ...] = ()) -> 
 
 
 def describe_tail(tail: ReplacedTail, per_token: float, billed: int = 0) -> TailReplaced:
-    """Return the evidence of a tail: `per_token` bytes are a token; the prompt has `billed` tokens (0: unknown)."""
+    """Return the evidence of a tail: `per_token` bytes are a token; the prompt has `billed` tokens (0: unknown).
+
+    It names what makes the tail differ each turn: its labels, a clock, an id, a token count, a topic.
+    """
     size = sum(len(segment.data) for segment in tail.segments)
     tokens = round(size / per_token)
-    role = tail.role or "user"
-    return TailReplaced(
-        tail.segments[0].path, size, min(tokens, billed) if billed else tokens, role if role in _ROLES else "",
-        tuple(dict.fromkeys(_volatile_parts(tail.segments))), tail.repeated, tail.retried,
-    )  # fmt: skip
-
-
-def _volatile_parts(segments: Sequence[Segment]) -> Iterator[str]:
-    """Yield what makes a tail differ each turn: its labels, a clock, an id, a token count, a topic."""
-    for segment in segments:
+    holds: list[str] = []
+    for segment in tail.segments:
         if segment.kind == "envelope":
             continue
         text = block_of(segment, b"").text or ""
         labels, varies = find_labels(text), find_volatile_word(text)
-        yield from labels
+        holds += labels
         if varies is not None:
-            yield varies[0]
+            holds.append(varies[0])
         elif _CLOCK.search(text) is not None:  # the tail was replaced, so the clock need not be shown to differ
-            yield "a clock"
+            holds.append("a clock")
         topic = None if labels else find_topic("", text, "")
-        if topic is not None:
-            yield topic
+        holds += [] if topic is None else [topic]
+    role = tail.role or "user"
+    return TailReplaced(
+        tail.segments[0].path, size, min(tokens, billed) if billed else tokens, role if role in _ROLES else "",
+        tuple(dict.fromkeys(holds)), tail.repeated, tail.retried,
+    )  # fmt: skip

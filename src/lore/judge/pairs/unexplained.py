@@ -23,7 +23,6 @@ from lore.model.providers import place_in
 from lore.model.turn import Turn
 
 _BEGINNING = 4  # requests
-_HEAD = "tools and system prompt"
 _DISTANCE = "blocks since the last breakpoint"  # a provider looks only so far back for an earlier entry
 # In caches without breakpoints, tools that a search found follow the history: 1 of 47 reads fell.
 _HEAD_SIGNALS = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
@@ -58,17 +57,17 @@ def unexplained(facts: PairFacts) -> Cause:
 
 
 def _examine(facts: PairFacts) -> Iterator[RuledOut]:
-    previous, current, level = facts.previous, facts.current, _level(facts)
+    previous, current = facts.previous, facts.current
+    head_read, head_missed = find.head_was_read(facts), find.head_was_missed(facts)
     yield from _clock(facts)
     before, after = previous.answering_model, current.answering_model
     is_known = before is not None and after is not None
     yield RuledOut("model", before == after if is_known else None, detail=(after or "") if is_known else "")
     yield from _history(facts)
-    is_head_known = level is not None and level.reason.startswith(_HEAD)
     if facts.state is not None:
         head_signals = _HEAD_SIGNALS - {"tool-reference"} if facts.state.implicit else _HEAD_SIGNALS
         signals = [sign.name for sign in current.signs if sign.name in head_signals]
-        if not signals or not is_head_known:  # the read rules the head out with its level
+        if not signals or head_read is None:
             yield RuledOut("a change of the client that the log notes", not signals, detail=", ".join(signals))
     verdict = facts.verdict
     if verdict is not None and verdict.reason not in CLIENT_SECTIONS:
@@ -76,10 +75,13 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
     if not current.is_rebuilt:
         yield from _request(previous, current)
         return
-    yield from () if level is None else (level,)
+    if head_read is not None:
+        yield replace(head_read, reason=f"tools and system prompt: {head_read.reason}")
+    elif head_missed is not None:
+        yield replace(head_missed, reason="messages alone: the read falls below them")
     system = "" if current.basis is not None and current.basis.head[0] not in (None, NULL) else "system prompt, "
     unseen = "the client's own tools, " if current.fidelity == "structural" else f"{system}tools, "
-    head = "" if is_head_known else unseen
+    head = unseen if head_read is None else ""
     marks = "" if facts.state is not None and facts.state.implicit else "breakpoints, "
     yield RuledOut(f"{head}{marks}parameters and endpoint", None)
 
@@ -124,15 +126,6 @@ def _history(facts: PairFacts) -> Iterator[RuledOut]:
     if not state.implicit:
         is_near = state.new_positions <= POSITIONS
         yield RuledOut(_DISTANCE, is_near, count=state.new_positions, limit=POSITIONS)
-
-
-def _level(facts: PairFacts) -> RuledOut | None:
-    """Return what the read itself rules out: the head, or a change of messages alone."""
-    head_read = find.head_was_read(facts)
-    if head_read is not None:
-        return replace(head_read, reason=f"{_HEAD}: {head_read.reason}")
-    missed = find.head_was_missed(facts)
-    return None if missed is None else replace(missed, reason="messages alone: the read falls below them")
 
 
 def _request(previous: Turn, current: Turn) -> Iterator[RuledOut]:

@@ -1,14 +1,19 @@
 """The facts of two turns -> their causes -> the cost of each cause.
 
-`find_all_causes` asks the stages of `lore.judge.rules` in turn: the shape of both requests; their bytes
-(`lore.prefix.causes`); if bytes show a break, whether the clock or the place explains it; if only usage shows it, the
-table of evidence (`attribution`). `judge_pair` measures the bytes, adjusts the causes (`adjustments`, among them the
-remarks) and limits what was lost (`losses`). A pause longer than the cache lives explains changed bytes and a fallen
-read alike.
+`judge_pair` finds the causes, measures the bytes, adjusts the causes (`corrections`) and limits what was lost
+(`losses`). The causes are those of the first stage of `lore.judge.rules` that has some: the shape of both requests;
+their bytes (`lore.prefix.causes`), unless the clock or the place explains a break in them; if only usage shows a break,
+the table of evidence. A pause longer than the cache lives explains changed bytes and a fallen read alike.
+
+Of all rows of the table of evidence (`FALLS`) that apply, the first strong one leads; weak evidence leads only if
+nothing strong applies, and is never waste. A verdict of the provider that the client changed a section comes before
+weak evidence, and before causes of other sections (right about the section in 175 of 175); those are shown as
+contradicted. If no row applies, the cause is LORE301 or LORE130, with everything that was ruled out (`unexplained`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 
 from msgspec.structs import replace
@@ -16,44 +21,76 @@ from msgspec.structs import replace
 from lore.cache import counts
 from lore.cache.served import served_by
 from lore.judge import rules
-from lore.judge.pairs.adjustments import PairMeasures, wrote_for_an_hour
-from lore.judge.pairs.attribution import attribute, dispute_verdict, first_cause, limit_by_verdict
+from lore.judge.pairs import finders as find
+from lore.judge.pairs.corrections import PairMeasures, Remarks
 from lore.judge.pairs.losses import limit_rebilled, lost_bytes
-from lore.judge.pairs.pair import BY_BILL, Pair, PairFacts, is_remark
+from lore.judge.pairs.pair import BY_BILL, CLIENT_SECTIONS, Pair, PairFacts, can_lead, is_remark, provider_cause
 from lore.judge.pairs.rewrites import ReplacedTail, find_rewind
-from lore.model.cause import Cause
-from lore.model.codes import Code
+from lore.judge.pairs.unexplained import unexplained
+from lore.model import evidence as e
+from lore.model.cause import Cause, RuledOut
+from lore.model.codes import CODES, Code
 from lore.model.providers import ENGINES, has_exact_breakpoints
-from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import ChainSums, byte_size, count_cached_segments, locate_difference
 
-# evidence
+_OFTEN = 4  # times that a session has shown a signal before its reads after the signal count as evidence against it
 
 
-def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return every cause of a break, the leading ones first.
+def judge_pair(
+    facts: PairFacts, measured: ChainSums, remarks: Remarks, short: int | None, tail: ReplacedTail | None
+) -> Pair:  # fmt: skip
+    """Return the verdict on two turns.
 
-    If the entry had expired, another model or a compaction lost nothing more, so the expiry leads.
+    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `short` is by how many
+    tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt. `remarks` remembers
+    those that are reported.
     """
-    causes = limit_by_verdict(facts, _find_causes(facts))
+    previous, current, overlap = facts.previous, facts.current, facts.overlap
+    tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
+    causes = _find_all_causes(facts)
+    causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, cacheable)) for cause in causes])
+    sums = measured.advance(current.prompt, overlap.common)
+    per_token = counts.bytes_per_token(current, sums.current)
+    measures = PairMeasures(facts, sums, cacheable, per_token, short, tail, remarks)
+    for row in rules.ADJUSTMENTS:
+        causes = row.ask(measures, causes)
+    causes = tuple([  # usage and clocks show no place from which on bytes were lost
+        replace(cause, lost=0) if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause) else cause
+        for cause in causes
+    ])  # fmt: skip
+    if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
+        causes = tuple([replace(old, strength="strong") if old.strength == "certain" else old for old in causes])
+    rebilled, cached = limit_rebilled(facts, causes, sums, per_token), counts.cached(previous.usage)
+    return Pair(
+        previous, current, overlap, sums, tail_bytes, causes, facts.fell, short, per_token, cached, rebilled
+    )  # fmt: skip
+
+
+def _find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
+    """Return every cause of a break, the leading ones first."""
+    causes = _limit_by_verdict(facts, _find_causes(facts))
+    # If the entry had expired, another model or a compaction lost nothing more.
     lead = causes[0].code if causes else None
     may_have_expired = lead == Code.MODEL_CHANGED or (lead == Code.COMPACTION and facts.read == 0)
     expired = rules.EXPIRED.explain(facts) if may_have_expired else None
     if expired is not None:
         causes = (replace(expired, also=causes[:1]), *causes[1:])
-    return _add_hashes(facts, _lead_with_breakpoints(facts, causes))
-
-
-def _lead_with_breakpoints(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Return the causes, led by missing breakpoints if the request has none and therefore read nothing."""
+    # Without breakpoints in the request nothing could be read, whatever else changed.
     breaking = tuple([cause for cause in causes if not is_remark(cause)])
     dropped = rules.DROPPED_BREAKPOINTS.explain(facts) if facts.fell and not facts.read and breaking else None
-    if dropped is None or facts.current.prompt.breakpoints or dropped.code == breaking[0].code:
+    if dropped is not None and not facts.current.prompt.breakpoints and dropped.code != breaking[0].code:
+        lead = breaking[0]
+        if lead.code == Code.REWIND or (lead.kind != "expected" and lead.code not in BY_BILL):
+            causes = (replace(dropped, also=breaking), *filter(is_remark, causes))
+    # The client's hashes add to what leads, and lead if nothing else is known.
+    if not facts.hash_causes:
         return causes
-    if breaking[0].code != Code.REWIND and (breaking[0].kind == "expected" or breaking[0].code in BY_BILL):
-        return causes
-    return (replace(dropped, also=breaking), *filter(is_remark, causes))
+    if all(is_remark(cause) for cause in causes):
+        return (*facts.hash_causes, *causes) if facts.fell is None else causes
+    codes = {cause.code for lead in causes for cause in (lead, *lead.also)}
+    also = [cause for cause in facts.hash_causes if cause.code not in codes]
+    return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
 
 
 def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
@@ -81,15 +118,21 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
 
 def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
     """Return the causes that the bytes of both prompts show."""
-    previous, current = facts.previous, facts.current
+    previous, current, fell = facts.previous, facts.current, facts.fell
     all_read = counts.read_everything(previous, current)
+    # how many cached tokens the read missed: a fall within the tolerance needs no cause, but is the loss of one
+    unread, bills_writes = None, counts.bills_writes(previous)  # None: usage cannot show that nothing was missed
+    if counts.can_show_losses(previous) and (fell or all_read or bills_writes):
+        # without reported writes a read that did not fall may still leave a part of the previous prompt unread
+        missed = counts.shortfall(previous, current) or 0
+        unread = missed if fell == 0 and bills_writes and missed >= counts.block_tokens(previous) else fell
     causes = find_causes(
         previous.prompt, current.prompt, facts.overlap, current.changes,
         previous_call=previous.call, current_call=current.call,
         pause=None if previous.at is None or current.at is None else current.at - previous.at,
-        fell=_count_unread(facts, all_read=all_read), all_read=facts.comparable and all_read,
+        fell=unread, all_read=facts.comparable and all_read,
     )  # fmt: skip
-    if not can_change_cost(facts):
+    if not _can_change_cost(facts):
         causes = tuple([
             replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes
         ])  # fmt: skip
@@ -101,7 +144,7 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
     return causes
 
 
-def can_change_cost(facts: PairFacts) -> bool:
+def _can_change_cost(facts: PairFacts) -> bool:
     """Return whether a change can cost anything: not if an engine reads nothing although two prompts begin alike.
 
     Templates write tools before or after the system prompt, so before a change in it only its own bytes count.
@@ -116,25 +159,6 @@ def can_change_cost(facts: PairFacts) -> bool:
         shared = [segment for segment in shared if segment.section == "system"]
     size = sum(map(byte_size, shared)) + overlap.common_bytes
     return size / counts.BYTES_PER_TOKEN <= counts.TOLERANCE_TOKENS
-
-
-def _count_unread(facts: PairFacts, *, all_read: bool) -> int | None:
-    """Return how many cached tokens the read shows to be missed; None if usage cannot show that nothing was."""
-    previous, fell = facts.previous, facts.fell
-    bills_writes = counts.bills_writes(previous)
-    if not counts.can_show_losses(previous) or not (fell or all_read or bills_writes):
-        return None
-    # without reported writes a read that did not fall may still leave a part of the previous prompt unread
-    missed = counts.shortfall(previous, facts.current) or 0
-    if fell == 0 and bills_writes and missed >= counts.block_tokens(previous):
-        return missed
-    return fell  # a fall within the tolerance needs no cause; if bytes show one, the fall is its loss
-
-
-def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return the cause of a read that fell although the prompt continues, and a verdict that the read disputes."""
-    disputed = dispute_verdict(facts)
-    return (attribute(facts),) if disputed is None else (attribute(facts), disputed)
 
 
 def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
@@ -152,71 +176,113 @@ def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
     return () if cause is None else (cause,)
 
 
-def _add_hashes(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Add the causes by the client's hashes to what leads; they lead themselves if nothing else is known."""
-    if not facts.hash_causes:
-        return causes
-    if all(is_remark(cause) for cause in causes):
-        return (*facts.hash_causes, *causes) if facts.fell is None else causes
-    codes = {cause.code for lead in causes for cause in (lead, *lead.also)}
-    also = [cause for cause in facts.hash_causes if cause.code not in codes]
-    return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
+# a read that fell although the prompt continues
 
 
-# the verdict
+def first_cause(facts: PairFacts, rows: Iterable[rules.EvidenceRule]) -> Cause | None:
+    """Return the cause of the first row that applies."""
+    causes = (row.explain(facts) for row in rows)
+    return next((cause for cause in causes if cause is not None), None)
 
 
-def judge_pair(
-    facts: PairFacts, measured: ChainSums, remarks: Remarks, short: int | None, tail: ReplacedTail | None
-) -> Pair:  # fmt: skip
-    """Return the verdict on two turns.
+def explain_by_clock(facts: PairFacts) -> Cause:
+    """Return the cause of a fallen read by the clock, else the unexplained one.
 
-    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `short` is by how many
-    tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt. `remarks` remembers
-    those that it returns.
+    For a log whose history is not the one that was sent.
     """
-    previous, current, overlap = facts.previous, facts.current, facts.overlap
-    tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
-    causes = find_all_causes(facts)
-    causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, cacheable)) for cause in causes])
-    sums = measured.advance(current.prompt, overlap.common)
-    per_token = counts.bytes_per_token(current, sums.current)
-    measures = PairMeasures(facts, sums, cacheable, per_token, short, tail, remarks.wrote_hour, remarks.find)
-    for row in rules.ADJUSTMENTS:
-        causes = row.ask(measures, causes)
-    causes = tuple([cause if _has_lost_bytes(cause) else replace(cause, lost=0) for cause in causes])
-    if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
-        causes = tuple([replace(old, strength="strong") if old.strength == "certain" else old for old in causes])
-    rebilled, cached = limit_rebilled(facts, causes, sums, per_token), counts.cached(previous.usage)
-    return Pair(
-        previous, current, overlap, sums, tail_bytes, causes, facts.fell, short, per_token, cached, rebilled
-    )  # fmt: skip
+    return first_cause(facts, rules.BY_CLOCK) or unexplained(facts)
 
 
-def _has_lost_bytes(cause: Cause) -> bool:
-    """Return whether the bytes from a cause's place on were lost: bytes alone show it, and it is no remark."""
-    return cause.code not in BY_BILL and cause.strength == "certain" and not is_remark(cause)
+def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
+    """Return the cause of a read that fell although the prompt continues, and a verdict that the read disputes.
+
+    The cause has other evidence in `also`, and in `ruled_out` the causes that the read contradicts.
+    """
+    possible, ruled_out = _evaluate(facts)
+    disputed = _dispute_verdict(facts)
+    ranked = _rank(possible, provider_cause(facts), is_disputed=disputed is not None)
+    lead = replace(ranked[0], also=tuple(ranked[1:])) if ranked else unexplained(facts)
+    dropped = find.find_dropped_reasoning(facts, is_missed=True)
+    if dropped is not None and lead.code == Code.CACHE_EXPIRED:
+        lead = replace(lead, also=(*lead.also, Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", dropped)))
+    lead = replace(lead, ruled_out=(*lead.ruled_out, *ruled_out))
+    return (lead,) if disputed is None else (lead, disputed)
 
 
-class Remarks:
-    """Finds the remarks of one chain, and remembers which it has reported."""
+def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
+    """Try every row; return the causes that the read allows, and its evidence against the others.
 
-    def __init__(self) -> None:
-        self._reported: set[Code] = set()
-        self.wrote_hour = False  # a usage of the chain wrote for an hour
+    Also evidence: most reads of the session did not fall after the weak signal of the cause.
+    """
+    possible: list[Cause] = []
+    ruled_out: list[RuledOut] = []
+    for rule in rules.FALLS:
+        cause = rule.explain(facts)
+        if cause is None:
+            continue
+        name = CODES[cause.code].name
+        contradiction = None if rule.ruled_out_by is None else rule.ruled_out_by(facts)
+        signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) and cause.strength == "weak" else ""
+        tally = facts.tallies.get(signal)
+        if contradiction is not None:
+            ruled_out.append(replace(contradiction, reason=f"{name}: {contradiction.reason}"))
+        elif tally is not None and tally.times >= _OFTEN and 2 * tally.fell < tally.times:
+            reason = f"{name}: reads fell after it before"
+            ruled_out.append(RuledOut(reason, out=True, count=tally.fell, limit=tally.times))
+        else:
+            possible.append(cause)
+    return possible, ruled_out
 
-    def note(self, turn: Turn) -> None:
-        """Remember whether a turn of the chain wrote for an hour."""
-        self.wrote_hour = self.wrote_hour or wrote_for_an_hour(turn)
 
-    def find(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-        """Return the remarks on two turns with these causes, and remember them: some are reported once a chain."""
-        remarks: list[Cause] = []
-        for row in rules.REMARKS:
-            if (row.once and row.code in self._reported) or row.unless in self._reported:
-                continue
-            remark = row.find(measures, causes)
-            if remark is not None:
-                self._reported.add(row.code)
-                remarks.append(remark)
-        return tuple(remarks)
+def _rank(causes: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> list[Cause]:
+    """Return causes in order: expiry, strong ones that the verdict allows, the verdict, weak ones, contradicted ones.
+
+    Expiry is first because an expired entry cannot be read, whatever else changed. "The client changed something"
+    without a section follows the verdict, which at least names a section. The section is removed from a disputed
+    verdict (the read shows that it is wrong). Without a verdict, strong causes precede weak ones.
+    """
+    if verdict is None:
+        return sorted(causes, key=lambda cause: cause.strength == "weak")
+    expired = [cause for cause in causes if cause.code == Code.CACHE_EXPIRED and cause.strength != "weak"]
+    if expired:
+        return [*expired, *_rank([cause for cause in causes if cause not in expired], verdict, is_disputed=is_disputed)]
+    agree = [cause for cause in causes if can_lead(cause.code, cause.section, verdict.section)]
+    refuted = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in causes if cause not in agree]
+    if isinstance(verdict.evidence, e.ProviderSaid) and refuted:
+        contradicts = tuple([str(cause.code) for cause in refuted])
+        verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
+    leads = [
+        cause for cause in agree
+        if cause.strength != "weak" and (cause.code != Code.CLIENT_CAUSE_UNKNOWN or cause.section is not None)
+    ]  # fmt: skip
+    verdict = replace(verdict, section=None) if is_disputed else verdict
+    return [*leads, verdict, *(cause for cause in agree if cause not in leads), *refuted]
+
+
+def _limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Return the causes that a byte comparison found, with a cause first that agrees with the provider's verdict.
+
+    Only a prompt that was rebuilt from a transcript is limited: its bytes were never sent, so they may differ where the
+    request did not. If none of the causes agrees, one cause leads that does, or the verdict itself, and they are in its
+    `also` as contradicted. Bytes from the wire are certain: then a cause may lead that the verdict contradicts (and
+    LORE302 reports the difference).
+    """
+    verdict = provider_cause(facts) if facts.fell and facts.current.is_rebuilt else None
+    if verdict is None or not causes or any(can_lead(cause.code, cause.section, verdict.section) for cause in causes):
+        return causes
+    codes, disputed = {cause.code for cause in causes}, _dispute_verdict(facts)
+    fitting = [
+        cause for cause in _evaluate(facts)[0]
+        if cause.code not in codes and can_lead(cause.code, cause.section, verdict.section)
+    ]  # fmt: skip
+    lead, *others = _rank([*causes, *fitting], verdict, is_disputed=disputed is not None)
+    return (replace(lead, also=tuple(others)), *([] if disputed is None else [disputed]))
+
+
+def _dispute_verdict(facts: PairFacts) -> Cause | None:
+    """Return that the read contradicts the verdict: it includes the tools and system prompt that are said to differ."""
+    verdict, head_read = facts.verdict, find.head_was_read(facts)
+    if verdict is None or CLIENT_SECTIONS.get(verdict.reason) not in ("tools", "system") or head_read is None:
+        return None
+    evidence = e.Disputed("head-was-read", verdict.reason, round(head_read.limit or 0), facts.read)
+    return Cause(Code.VERDICT_DISAGREES, None, evidence)

@@ -18,7 +18,7 @@ from lore.judge.pairs.pair import Pair
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.lint import Defect
 from lore.judge.requests.tool_pairs import ToolHistory
-from lore.judge.runs.shared import Shared
+from lore.judge.runs.reads import Shared
 from lore.model.canonical import printable
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -69,7 +69,6 @@ class Laws:
         self._previous_prompt: Prompt | None = None
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Examine the next turn; `pair` is its comparison with the previous one."""
         usage = turn.usage
         self._was_cached = self._was_cached or bool(usage and (usage.read_tokens or usage.write_tokens))
         self._turns += 1
@@ -83,21 +82,25 @@ class Laws:
         self._previous_prompt = prompt
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
-                self._hold(turn, laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected"))
+                header = laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected")
+                self._hold(turn, header, by_place=False)
             elif cause.code in _VOLATILE and pair is not None and cause.position in pair.previous.prompt.breakpoints:
                 marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
                 broken = laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked)
-                self._hold(turn, broken, place=_place_of(broken))
+                self._hold(turn, broken)
         first = len(prompt.head) + same if prompt.head is self._head else 0
         for broken in laws.request_laws(turn, self._rules, first):
             if broken.kind != "expected":
-                self._hold(turn, broken, place=_place_of(broken))
-        self._find_volatile(turn)
+                self._hold(turn, broken)
+        if not self._is_volatile and prompt.head is not self._head and prompt.head != self._head:
+            self._head = prompt.head
+            for broken in laws.volatile_head(prompt, self._labels):
+                self._is_volatile = True
+                self._hold(turn, broken)
         self._read_messages(turn, same)
         self._find_missing_breakpoints(turn, pair)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield the findings, each once."""
         below = self._below
         if below is not None and not self._is_long and below.times > 1:
             evidence = replace(below.broken.evidence, turns=below.times)
@@ -127,12 +130,15 @@ class Laws:
                 json_path=broken.path or None, kind=kind, tokens="estimated", confidence="rule",
             )  # fmt: skip
 
-    def _hold(self, turn: Turn, broken: laws.Broken, place: str = "") -> None:
-        held_law = self._laws.get((broken.code, place))
+    def _hold(self, turn: Turn, broken: laws.Broken, *, by_place: bool = True) -> None:
+        """Count a broken rule, by its place: without numbers in messages, as breakpoints move with the conversation."""
+        path = broken.path.translate(_NUMBERS) if broken.section == "messages" else broken.path
+        key = broken.code, path if by_place else ""
+        held_law = self._laws.get(key)
         if held_law is None:
-            self._laws[broken.code, place] = _HeldLaw(broken, turn, turn)
+            self._laws[key] = _HeldLaw(broken, turn, turn)
         elif held_law.latest is not turn:
-            self._laws[broken.code, place] = replace(held_law, latest=turn, times=held_law.times + 1)
+            self._laws[key] = replace(held_law, latest=turn, times=held_law.times + 1)
 
     def _find_below_minimum(self, turn: Turn) -> None:
         """Find breakpoints in prompts that are all too short to be cached."""
@@ -150,16 +156,6 @@ class Laws:
                 broken = laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", shortage)
                 self._below = _HeldLaw(broken, turn, turn) if below is None else replace(below, times=below.times + 1)
 
-    def _find_volatile(self, turn: Turn) -> None:
-        """Find text in the head that is new in each request, and breakpoints on it."""
-        prompt = turn.prompt
-        if prompt.head is self._head or prompt.head == self._head or self._is_volatile:
-            return
-        self._head = prompt.head
-        for broken in laws.volatile_head(prompt, self._labels):
-            self._is_volatile = True
-            self._hold(turn, broken, place=_place_of(broken))
-
     def _read_messages(self, turn: Turn, same: int) -> None:
         """Read the new messages: calls without results, and a program's text after results."""
         for segment, envelope in self._tools.read(turn.prompt, same):
@@ -167,10 +163,11 @@ class Laws:
             text = (block.text or "")[:VARYING_TEXT] if block.kind == "text" else ""
             if is_made_by_program(text, self._labels):
                 evidence = ProgramText(printable(mask(text)[:60]))
-                self._hold(turn, laws.Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, evidence))
+                text_broken = laws.Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, evidence)
+                self._hold(turn, text_broken, by_place=False)
         orphan = self._tools.find_orphan(turn)
         if orphan is not None:
-            self._hold(turn, orphan)
+            self._hold(turn, orphan, by_place=False)
 
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add what that cost.
@@ -187,7 +184,7 @@ class Laws:
         if missing is None:
             return
         path = laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
-        self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing))
+        self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
         common = round((pair.bytes.common + pair.overlap.common_bytes) / pair.bytes_per_token)
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
         if unread > 0:
@@ -206,8 +203,3 @@ class Laws:
         if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):
             return None
         return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0)
-
-
-def _place_of(broken: laws.Broken) -> str:
-    """Return a place to count by: in messages without numbers, as breakpoints move along with the conversation."""
-    return broken.path.translate(_NUMBERS) if broken.section == "messages" else broken.path

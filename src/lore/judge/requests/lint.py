@@ -1,7 +1,12 @@
-"""Rules about one request that need sizes, and the cost of each broken rule, for `lint` and `check`.
+"""One request: what a cache would keep of it, rules that need sizes, and the cost of each broken rule.
 
-Some are risks that only another request could show: text that often varies, unsorted tools, images before text, no
-cache key. Sizes are estimated from bytes. Cost: O(request); a head is examined once for all requests that share it.
+An `Outlook` predicts the request sent twice, half a minute apart, without looking at its recorded usage: the tokens
+that a cache would keep, for how long, and the price. Nothing is predicted if it is unknown who serves the request, or
+if its beginning is not recorded. Some rules of the `Linter` are risks that only another request could show: text that
+often varies, unsorted tools, images before text, no cache key.
+
+Tokens are estimated from bytes, or counted by a tokenizer. Cost: O(segments); a head is examined once for all requests
+that share it.
 """
 
 from __future__ import annotations
@@ -11,14 +16,18 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lore.cache.base import Prediction
+from lore.cache.breakpoint_rules import seconds
+from lore.cache.counts import asked_lifetime, has_unseen, lifetime_of, sent_tokens
 from lore.cache.lookback import count_positions, kind_of
 from lore.cache.prices import Price
-from lore.cache.registry import cache_named
+from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import DatedRules, minimum_tokens
-from lore.cache.views import Count
+from lore.cache.served import Served, cache_of, served_by
+from lore.cache.tree import estimated_positions
+from lore.cache.views import Count, View, Views
 from lore.judge.base import paid_again, price_of
 from lore.judge.requests import request_laws as laws
-from lore.judge.requests.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model import differences as d
 from lore.model.canonical import printable, text_of
@@ -36,6 +45,162 @@ FEWEST_TEXT = 256  # tokens after an image that are worth caching
 DOUBT = 2.0  # an estimate is off by less than this factor
 _HEADS = 64  # heads that are remembered
 _BY_SESSION = ("date", "directory")  # usually frozen for a session
+SECOND = 30.0  # seconds after the first request: no cache forgets so soon
+NEAR = 1.35  # an estimate may be too high by this factor
+_VIEW = View(placement="body", drops=True)  # in the order of the prompt's segments
+
+
+# sizes, and the request sent twice
+
+
+class MarkedPlace(Struct, frozen=True):
+    """A breakpoint."""
+
+    path: str
+    tokens: int  # up to it
+    lifetime: float | None  # seconds that its entry lives; None: unknown
+
+
+class Outlook(Struct, frozen=True):
+    """What a request would cost if it were sent, and sent again. Tokens are estimated, money is in US dollars."""
+
+    cache: str  # the model of the cache; empty: unknown
+    where: Served
+    tokens: int
+    cached: int | None = None  # tokens that the second request would read; None: unknown
+    until: str = ""  # the path of the last segment that is read completely
+    minimum: int | None = None  # tokens below which the model caches nothing
+    lifetime: float | None = None
+    marks: tuple[MarkedPlace, ...] = ()
+    sure: bool = False  # False: too near the minimum to tell, or the prompt has content that its bytes do not show
+    confidence: str = "ceiling"
+    first: float | None = None  # the cost of the first request
+    second: float | None = None
+    uncached: float | None = None  # the cost without any cache
+
+
+class Sized(Struct, frozen=True):
+    """A request and its size."""
+
+    turn: Turn
+    upto: list[int]  # tokens up to and with each segment
+    where: Served
+    cache: str  # the model of the cache; empty: unknown
+    marked: bool  # the cache keeps entries at breakpoints
+    counter: Count | None = None  # what counted its tokens; None: they are estimated from bytes
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.turn.prompt
+
+    @property
+    def last(self) -> int:
+        """The last segment that could be cached: the last breakpoint's, or the prompt's."""
+        prompt = self.prompt
+        if self.marked and prompt.breakpoints and not prompt.auto_breakpoint and self.cache != "openai-breakpoint":
+            return prompt.breakpoints[-1]
+        return len(self.upto) - 1
+
+    def readable_tokens(self, at: int) -> int:
+        """Return the tokens that can still be read if the segment at a position changes.
+
+        If only breakpoints have entries, that is up to the last one before it.
+        """
+        if not self.marked:
+            return self.upto[at - 1] if at > 0 else 0
+        return max((self.upto[place] for place in self.prompt.breakpoints if place < at), default=0)
+
+    def tokens(self, start: int, end: int) -> int:
+        """Return the tokens of the segments from `start` up to and with `end`."""
+        return max(0, self.upto[end] - (self.upto[start - 1] if start > 0 else 0)) if self.upto else 0
+
+
+def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -> Sized:
+    """Measure a request; `cache` overrides who serves it, which is unknown for rendered text.
+
+    `count` counts tokens, by the tokenizer of the model. No size is larger than its share of the usage.
+    """
+    where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
+    name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
+    upto = list(estimated_positions(Views(_VIEW, count).iterate_pieces(turn.prompt)))
+    billed = sent_tokens(turn.usage)
+    if upto and 0 < billed < upto[-1]:
+        upto = [tokens * billed // upto[-1] for tokens in upto]
+    if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
+        name = "qwen"
+    return Sized(turn, upto, where, name, takes_breakpoints(name), count)
+
+
+def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
+    """Predict the request sent, and sent again."""
+    turn, prompt, where, at = sized.turn, sized.prompt, sized.where, sized.turn.at
+    tokens = sized.upto[-1] if sized.upto else 0
+    rule = "lifetime_implicit" if sized.cache == "qwen-implicit" else "lifetime"
+    lifetime = rules.number(rule, where.provider, turn.model, where.platform, at)
+    default = None if lifetime is None else float(lifetime)
+    marks = [
+        MarkedPlace(laws.path_at(prompt, place), sized.upto[place], lifetime_of(value) or default)
+        for place, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
+    ]
+    unknown = Outlook(sized.cache, where, tokens, marks=tuple(marks))
+    if not sized.cache or prompt.partial or (prompt.fidelity == "structural" and sized.marked):
+        return unknown
+    if at is None and rules.as_of is not None:
+        at = seconds(rules.as_of)
+    rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
+    least = rules.number(rule, where.provider, turn.model, where.platform, at)
+    first, second = _predict_twice(sized, rules, at, int(least or 0))
+    if second.read is None:
+        return unknown
+    price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
+    size = sized.upto[sized.last] if sized.upto else 0
+    near = sized.counter is None and least is not None and size < float(least) * NEAR
+    ends = {*prompt.breakpoints, sized.last} if sized.marked else range(len(sized.upto))
+    fitting = [end for end in ends if end < len(sized.upto) and sized.upto[end] <= second.read + 1]
+    return replace(unknown,
+        cached=second.read, until=laws.path_at(prompt, max(fitting)) if second.read and fitting else "",
+        minimum=None if least is None else int(least),
+        lifetime=(asked_lifetime(turn) if sized.marked else None) or default, sure=not near and not has_unseen(prompt),
+        confidence=second.confidence, first=_compute_cost(price, first), second=_compute_cost(price, second),
+        uncached=_compute_cost(price, Prediction(0, 0, tokens, "ceiling")),
+    )  # fmt: skip
+
+
+def _predict_twice(sized: Sized, rules: DatedRules, at: float | None, least: int) -> list[Prediction]:
+    """Predict the request sent at a time, and half a minute later; a cache keeps `least` tokens or more."""
+    from lore.cache.predictor import Predictor  # noqa: PLC0415 - `check` asks for no outlook
+
+    turn, call = sized.turn, replace(sized.turn.call, status=None)
+    blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=call)
+    repeat = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
+    predictor = Predictor(rules, sized.cache, count=sized.counter)
+    predictor.begin_recording()
+    predictions = [predictor.predict(request).prediction for request in (blank, repeat)]
+    return [_limit(prediction, sent_tokens(turn.usage), least) for prediction in predictions]
+
+
+def _limit(prediction: Prediction, billed: int, least: int) -> Prediction:
+    """Return a prediction that fits the billed tokens of the prompt (0: unknown), of which `least` are cached."""
+    total = prediction.total
+    if not billed or total is None or total <= billed:
+        return prediction
+    read, write, hour = (
+        round((part or 0) * billed / total) for part in (prediction.read, prediction.write, prediction.write_1h)
+    )
+    if read + write < least:
+        read = write = hour = 0
+    return replace(prediction, read=read, write=write, uncached=billed - read - write,
+                   write_1h=None if prediction.write_1h is None else hour)  # fmt: skip
+
+
+def _compute_cost(price: Price | None, prediction: Prediction) -> float | None:
+    if price is None or prediction.uncached is None or prediction.read is None or prediction.write is None:
+        return None
+    paid = price.of(Usage(prediction.uncached, prediction.read, prediction.write, 0, None, prediction.write_1h))
+    return None if paid is None else round(float(paid), 6)
+
+
+# rules
 
 
 class Defect(Struct, frozen=True):
@@ -84,9 +249,14 @@ class Linter:
         tools.read(turn.prompt)
         orphan = tools.find_orphan(turn)
         faults += [] if orphan is None else [orphan]
-        if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in faults):
-            return [_defect(turn, broken, (None, None)) for broken in faults]  # nothing is cached that could be lost
-        return [_defect(turn, broken, _cost(broken, sized, price)) for broken in faults]
+        is_cached = all(broken.code != Code.PROMPT_UNDER_MINIMUM for broken in faults)  # else nothing can be lost
+        defects: list[Defect] = []
+        for broken in faults:
+            tokens, dollars = _cost(broken, sized, price) if is_cached else (None, None)
+            segment = turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
+            text = "" if segment is None else _text_of(segment)
+            defects.append(Defect(broken, tokens, dollars, text, broken.evidence.fix_detail()))
+        return defects
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what the cache would keep of a request that is sent twice, and the costs."""
@@ -111,7 +281,7 @@ class Linter:
         faults = self._heads.get(key)
         if faults is None:
             certain_faults = list(laws.volatile_head(prompt, self._labels))
-            faults = [*certain_faults, *_varying(head, certain_faults), *_unsorted(head)]
+            faults = [*certain_faults, *_find_varying(head, certain_faults), *_find_unsorted(head)]
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
             self._heads[key] = faults
@@ -120,7 +290,7 @@ class Linter:
     def _of_place(self, sized: Sized) -> Iterator[laws.Broken]:
         """Yield the rules about sizes that a request breaks."""
         turn, prompt = sized.turn, sized.prompt
-        yield from _images(sized)
+        yield from _find_images(sized)
         is_long = bool(sized.upto) and sized.upto[-1] >= (minimum_tokens(self._rules(), turn) or 0)
         no_key = prompt.params.get("prompt_cache_key", b"null") == b"null"
         has_field = turn.dialect.startswith("openai")
@@ -197,12 +367,6 @@ class Linter:
 # places
 
 
-def _defect(turn: Turn, broken: laws.Broken, cost: tuple[int | None, float | None]) -> Defect:
-    """Return a broken rule with the text from its place on, by which it is found in the body."""
-    segment = turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
-    return Defect(broken, *cost, "" if segment is None else _text_of(segment), broken.evidence.fix_detail())
-
-
 def _text_of(segment: Segment) -> str:
     """Return the text of a system block, or the description of a tool."""
     if segment.section != "tools":
@@ -213,7 +377,7 @@ def _text_of(segment: Segment) -> str:
     return text_of(members["description"]) if members.get("description", b"")[:1] == b'"' else ""
 
 
-def _varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> Iterator[laws.Broken]:
+def _find_varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> Iterator[laws.Broken]:
     """Find text in tools and system prompt that often varies, each kind once, except text of the `certain_faults`."""
     kinds: set[str] = set()
     for at, segment in enumerate(head):
@@ -239,7 +403,7 @@ def _varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> It
             )
 
 
-def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
+def _find_unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
     """Find the first tool that follows one with a later name; capitals may come first, as most languages sort."""
     tools = [(at, tool_name(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
     is_sorted = all(before <= name for (_, before), (_, name) in zip(tools, tools[1:], strict=False))
@@ -250,7 +414,7 @@ def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
             return
 
 
-def _images(sized: Sized) -> Iterator[laws.Broken]:
+def _find_images(sized: Sized) -> Iterator[laws.Broken]:
     """Find images in the first user message that come before enough text to be cached."""
     head, envelope, images, first, text = len(sized.prompt.head), b"", 0, -1, 0
     for number, segment in enumerate(sized.prompt.messages):
@@ -267,14 +431,11 @@ def _images(sized: Sized) -> Iterator[laws.Broken]:
         yield laws.Broken(Code.IMAGE_BEFORE_TEXT, "messages", path, d.ImageBeforeText(images, text), at=head + first)
 
 
-_ANSWERS = (b'"assistant"', b'"model"')
-
-
 def _latest_answer(prompt: Prompt) -> int:
     """Return the place of the envelope of the model's last message, new since the previous request; 0: none."""
     for place in range(len(prompt.messages) - 1, -1, -1):
         segment = prompt.messages[place]
-        if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in _ANSWERS:
+        if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in (b'"assistant"', b'"model"'):
             return len(prompt.head) + place
     return 0
 

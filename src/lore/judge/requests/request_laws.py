@@ -65,15 +65,15 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
         if rule.most and number > rule.most:
             at, count = prompt.breakpoints[-1], d.BreakpointsCount(number, rule.most)
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
-        yield from _unmarkable(turn, rule)
+        yield from _find_unmarkable(turn, rule)
         if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
             kind: CauseKind | None = "unattributable" if turn.usage is not None else None
             name = "cache_control"
             yield Broken(Code.BREAKPOINT_NOT_TAKEN, "parameters", name, d.BreakpointNotTaken("other-api", name), kind)
         if rule.longest_first:
-            yield from _order(prompt)
-    yield from _foreign(turn, rules, first)
-    yield from settings(turn, rules)
+            yield from _find_out_of_order(prompt)
+    yield from _find_foreign(turn, rules, first)
+    yield from find_settings(turn, rules)
 
 
 def path_at(prompt: Prompt, at: int) -> str:
@@ -92,7 +92,7 @@ _ANY_API = BreakpointRule(
 )  # fmt: skip
 
 
-def _unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
+def _find_unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
     """Yield the breakpoints of a request that do not count; those that nothing refuses are noted by lint alone."""
     prompt = turn.prompt
     for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False):
@@ -127,19 +127,22 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
         deferred = (
             b'"defer_loading"' in segment.data and (raw_members(segment.data) or {}).get("defer_loading") == b"true"
         )
-        return "deferred-tool" if deferred else _lifetime(rule, value)
-    block = block_of(segment)
-    if block.kind == "thinking":
-        return "thinking"
-    if block.kind in ("call", "result") and _is_called_by_code(prompt, at, block):
-        return "called-by-code"
-    if block.kind == "text" and block.members and block.text == "":
-        return "empty-text"
-    if rule.field == "prompt_cache_breakpoint" and b'"mode"' in value and at >= len(prompt.head):
-        message = prompt.messages[message_start(prompt, at - len(prompt.head))]
-        if (raw_members(message.json) or {}).get("role") == b'"assistant"':
-            return "not-input"
-    return _lifetime(rule, value)
+        if deferred:
+            return "deferred-tool"
+    else:
+        block = block_of(segment)
+        if block.kind == "thinking":
+            return "thinking"
+        if block.kind in ("call", "result") and _is_called_by_code(prompt, at, block):
+            return "called-by-code"
+        if block.kind == "text" and block.members and block.text == "":
+            return "empty-text"
+        if rule.field == "prompt_cache_breakpoint" and b'"mode"' in value and at >= len(prompt.head):
+            message = prompt.messages[message_start(prompt, at - len(prompt.head))]
+            if (raw_members(message.json) or {}).get("role") == b'"assistant"':
+                return "not-input"
+    asks_lifetime = rule.lifetimes and (raw_members(value) or {}).get("ttl", b"null") != b"null"
+    return "lifetime" if asks_lifetime and lifetime_of(value) not in rule.lifetimes else None
 
 
 def _is_called_by_code(prompt: Prompt, at: int, block: BlockParts) -> bool:
@@ -153,19 +156,12 @@ def _is_called_by_code(prompt: Prompt, at: int, block: BlockParts) -> bool:
     return False
 
 
-def _lifetime(rule: BreakpointRule, value: bytes) -> d.Unmarkable | None:
-    """Return that a breakpoint asks for a lifetime that cannot be asked for."""
-    if not rule.lifetimes or (raw_members(value) or {}).get("ttl", b"null") == b"null":
-        return None
-    return None if lifetime_of(value) in rule.lifetimes else "lifetime"
-
-
 _FIELDS_OF_ANY = ("cache_control", "cachePoint", "cacheControl", "prompt_cache_breakpoint")
 _NEEDLES = tuple([f'"{field}"'.encode() for field in _FIELDS_OF_ANY])
 _ENDS = 512  # bytes at either end of a segment in which a breakpoint is written
 
 
-def _foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterator[Broken]:
+def _find_foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterator[Broken]:
     """Yield the first breakpoint that is written for another API, or inside a tool's result, if it is refused."""
     prompt = turn.prompt
     hits = [(name, "", -1, "parameters") for name in _FIELDS_OF_ANY if prompt.params.get(name, b"null") != b"null"]
@@ -203,7 +199,7 @@ def _field_in(segment: Segment) -> str:
 _INNER = ("function", "toolSpec", "providerOptions")
 
 
-def _order(prompt: Prompt) -> Iterator[Broken]:
+def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:
     """Yield the first breakpoint that asks for a longer lifetime than one before it."""
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     lives = [(at, lifetime_of(value) or FIVE_MINUTES) for at, value in marks]
@@ -304,49 +300,42 @@ def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> d.BelowMinimum
 # fields of the request
 
 
-def settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
-    """Yield fields that a provider refuses, or that work against the cache."""
-    prompt = turn.prompt
-    if prompt.dialect == "gemini":
-        yield from _cached_content(prompt)
-    elif prompt.dialect.startswith("openai") and not prompt.params.keys().isdisjoint(_FIELDS):
-        yield from _of_openai(turn, rules)
-
-
-_FIELDS = frozenset(("prompt_cache_key", "prompt_cache_retention", "store", "truncation"))
+_FIELDS = ("prompt_cache_key", "prompt_cache_retention", "store", "truncation")
 _BESIDE = ("toolConfig", "tool_config")
 
 
-def _cached_content(prompt: Prompt) -> Iterator[Broken]:
-    def find_param(*names: str) -> str:
-        return next((name for name in names if prompt.params.get(name, b"null") != b"null"), "")
-
-    beside = next((segment.path for segment in prompt.head), "") or find_param(*_BESIDE)
-    if beside and find_param("cachedContent", "cached_content"):
-        yield _setting("cached-content-beside", beside.partition("[")[0], kind="waste")
-
-
-def _of_openai(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
-    params, model = turn.prompt.params, turn.model
+def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
+    """Yield fields that a provider refuses, or that work against the cache."""
+    prompt, params, model = turn.prompt, turn.prompt.params, turn.model
+    if prompt.dialect == "gemini":
+        given = {name for name, value in params.items() if value != b"null"}
+        places = [*(segment.path for segment in prompt.head[:1]), *(name for name in _BESIDE if name in given)]
+        if places and not given.isdisjoint(("cachedContent", "cached_content")):
+            yield _setting("cached-content-beside", places[0].partition("[")[0], kind="waste")
+    if not prompt.dialect.startswith("openai") or params.keys().isdisjoint(_FIELDS):
+        return
     key = params.get("prompt_cache_key", b"")
     if key[:1] == b'"' and (length := len(text_of(key))) > LONGEST_KEY:
         yield _setting("key-too-long", "prompt_cache_key", str(length), LONGEST_KEY, kind="waste")
     retention = params.get("prompt_cache_retention", b"null")
     if retention[:1] == b'"':
-        where = served_by(turn)
+        where, value = served_by(turn), printable(mask(text_of(retention))[:40])
         if has_exact_breakpoints(model):
-            yield _setting("retention-replaced", "prompt_cache_retention", _mask_value(retention), kind="expected")
+            yield _setting("retention-replaced", "prompt_cache_retention", value, kind="expected")
         elif text_of(retention).replace("-", "_") == "in_memory":
             lives = rules().number("lifetime", where.provider, model, where.platform, turn.at)
             if lives is not None and lives >= _DAY:
-                yield _setting("retention-shorter", "prompt_cache_retention", _mask_value(retention))
-    if params.get("store") == b"false" and _drops_reasoning(turn.prompt):
+                yield _setting("retention-shorter", "prompt_cache_retention", value)
+    if params.get("store") == b"false" and _drops_reasoning(prompt):
         yield _setting("reasoning-not-returned", "store", "false")
     if params.get("truncation") == b'"auto"':
         yield _setting("truncation", "truncation", "auto", kind="expected")
 
 
-_CALL, _REASONING = b'"function_call"', b'"reasoning"'
+def _setting(
+    setting: d.RequestSetting, path: str, value: str = "", limit: int | None = None, *, kind: CauseKind | None = None
+) -> Broken:
+    return Broken(Code.CACHE_SETTING, "parameters", path, d.CacheSetting(setting, value, limit), kind)
 
 
 def _drops_reasoning(prompt: Prompt) -> bool:
@@ -356,17 +345,7 @@ def _drops_reasoning(prompt: Prompt) -> bool:
     if (raw_members(prompt.params.get("reasoning", b"")) or {}).get("effort", b"null") in (b"null", b'"none"'):
         return False
     kinds = {(raw_members(part.json) or {}).get("type") for part in prompt.messages if part.kind == "envelope"}
-    return _CALL in kinds and _REASONING not in kinds
-
-
-def _mask_value(raw: bytes) -> str:
-    return printable(mask(text_of(raw))[:40])
-
-
-def _setting(
-    setting: d.RequestSetting, path: str, value: str = "", limit: int | None = None, *, kind: CauseKind | None = None
-) -> Broken:
-    return Broken(Code.CACHE_SETTING, "parameters", path, d.CacheSetting(setting, value, limit), kind)
+    return b'"function_call"' in kinds and b'"reasoning"' not in kinds
 
 
 def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:

@@ -16,8 +16,9 @@ text is between the two (leookun/cursor-byok 307); Gemini: function responses an
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from bisect import bisect_left, insort
 from itertools import takewhile
+from operator import attrgetter
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -152,6 +153,7 @@ class ToolPart(Struct, frozen=True):
 
 
 _Key: TypeAlias = tuple[int, str]
+_position = attrgetter("position")
 
 
 class ToolPairs:
@@ -163,33 +165,35 @@ class ToolPairs:
     def __init__(self) -> None:
         self._parts: list[tuple[ToolPart, ToolPart | None]] = []  # each with the call that it answers
         self._open: dict[_Key, list[ToolPart]] = {}  # calls without a result
+        self._waiting: list[ToolPart] = []  # the same, by position
         self._lone: list[ToolPart] = []  # results without a call
-        self._earliest: list[tuple[int, _Key]] = []  # a heap of the open calls' positions, some of them outdated
 
     def cut(self, position: int) -> None:
         """Remove the parts at a position and after it."""
         while self._parts and self._parts[-1][0].position >= position:
             part, call = self._parts.pop()
             if call is not None:
-                self._reopen(call)
+                self._open[call.key].append(call)
+                insort(self._waiting, call, key=_position)
             elif part.answers:
                 self._lone.pop()
             else:
                 self._open[part.key].pop()
+                self._waiting.pop()
 
     def add(self, part: ToolPart) -> None:
-        """Add the next part."""
-        calls, call = self._open.get(part.key), None
+        calls, call = self._open.setdefault(part.key, []), None
         if not part.answers:
-            self._reopen(part)
+            calls.append(part)
+            self._waiting.append(part)
         elif calls:
             call = calls.pop()
+            del self._waiting[bisect_left(self._waiting, call.position, key=_position)]
         else:
             self._lone.append(part)
         self._parts.append((part, call))
 
     def has_results_since(self, position: int) -> bool:
-        """Return whether a result is at a position or after it."""
         latest = takewhile(lambda entry: entry[0].position >= position, reversed(self._parts))
         return any(part.answers for part, _ in latest)
 
@@ -197,15 +201,4 @@ class ToolPairs:
         """Return the first result without a call, else the first call without a result before position `last`."""
         if self._lone:
             return self._lone[0]
-        heap = self._earliest
-        while heap:
-            position, key = heap[0]
-            calls = self._open[key]
-            if calls and calls[0].position == position:
-                return calls[0] if position < last else None
-            heappop(heap)
-        return None
-
-    def _reopen(self, call: ToolPart) -> None:
-        self._open.setdefault(call.key, []).append(call)
-        heappush(self._earliest, (call.position, call.key))
+        return self._waiting[0] if self._waiting and self._waiting[0].position < last else None

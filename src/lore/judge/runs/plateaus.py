@@ -23,7 +23,7 @@ from lore.cache.served import cache_of, served_by
 from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
-from lore.judge.runs.shared import Shared
+from lore.judge.runs.reads import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence.runs import PlateauReason, ReadPlateau
@@ -65,7 +65,6 @@ class Plateaus:
         self._has_read = False
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Add the next turn of the chain."""
         if turn.failed:
             return
         last, current = self._previous or turn, self._current
@@ -106,7 +105,6 @@ class Plateaus:
             self._longest = current
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield the finding of the plateau that left most unread."""
         span = self._longest
         if span is None:
             return

@@ -4,39 +4,71 @@ A turn is predicted only if its usage leaves room for a larger read, so most tur
 cache model is then given the few turns that wrote the entries: the latest of another chain, one that wrote for an hour
 before a pause, or the one before a turn without usage. A finding needs a sure prediction far above the read, and no
 other explanation: a cache break, a fall from the previous turn, an entry that is seconds old, another key, place,
-feature or parameter.
+feature or parameter. `Shared` is what all rules over chains share in one recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from lore.cache import counts
+from lore.cache.rules import DatedRules
 from lore.judge.base import finding
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.pairs.unexplained import changed_parameters
-from lore.judge.runs.shared import Shared
+from lore.judge.requests.lint import Linter
 from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
+from lore.model.limits import PREDICTED_TURNS, TURNS_PER_PREDICTION
 from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import byte_size, count_shared_segments
-
-if TYPE_CHECKING:
-    from lore.cache.transcripts import Predicted
 
 OTHER_CHAINS = 16  # the latest other chains, which may have written what a turn reads
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
 READ_ESTIMATED = 2.0  # the same if something was read: that may be the position that was estimated
 UNTIMED = 60.0  # seconds within which a response has surely begun, if its beginning is not recorded
 FEWEST_WRITES = 2  # fewer writes without a read are not reported
+
+
+class ChainReads:
+    """The chains of one recording, the latest last, and their reads."""
+
+    def __init__(self) -> None:
+        self.chains: OrderedDict[str, ShortReads] = OrderedDict()
+        self.turns = self.predicted = 0  # turns that were examined; those that were predicted
+        self._most_read: dict[str | None, dict[str, int]] = {}  # by model: the two chains that read most
+
+    def note_read(self, turn: Turn, read: int) -> None:
+        """Remember the tokens that a turn read, if they are the most of its chain."""
+        most = self._most_read.setdefault(turn.model, {})
+        if read > most.get(turn.chain, 0):
+            most[turn.chain] = read
+            if len(most) > 2:
+                del most[min(most, key=most.__getitem__)]
+
+    def most_read(self, turn: Turn) -> int:
+        """Return the most tokens that a turn of another chain with the same model read; 0 if none did."""
+        most = self._most_read.get(turn.model, {})
+        return max((read for chain, read in most.items() if chain != turn.chain), default=0)
+
+
+class Shared(Struct, frozen=True):
+    """The argument of each rule's constructor."""
+
+    rules: Callable[[], DatedRules]  # returns the dated rules in force
+    linter: Linter
+    tolerance: float  # the share of a prompt by which a read may fall short of its prediction
+    labels: tuple[str, ...] = ()  # beginnings of a program's own text, in addition to lore's list
+    advised: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])  # lint findings reported so far
+    reads: ChainReads = field(default_factory=ChainReads)
 
 
 class ShortReads:
@@ -66,8 +98,9 @@ class ShortReads:
         if not self._is_doubted and not turn.prompt.partial and turn.usage is not None:
             read = counts.first_pass_read(turn.usage)
             if read is not None and counts.prompt_tokens(turn.usage.first_pass) - read > self._tolerated(turn):
-                writers = self._writers(turn, read, breaks)
-                if writers and self._reads.count_prediction():
+                writers, reads = self._writers(turn, read, breaks), self._reads
+                if writers and reads.predicted < PREDICTED_TURNS + reads.turns // TURNS_PER_PREDICTION:
+                    reads.predicted += 1
                     self._examine(turn, writers, read)
         self._remember(turn, breaks)
 
@@ -122,9 +155,17 @@ class ShortReads:
     # the prediction
 
     def _examine(self, turn: Turn, writers: Sequence[Turn], read: int) -> None:
+        """Predict the turn after learning from the writers; remember it if it read far less."""
+        from lore.cache.predictor import Predictor  # noqa: PLC0415 - few reads fall short
+
         writers = [_as_sole_writer(writer) for writer in writers]
-        predicted = self._predict([*writers, turn])
-        if predicted is None or predicted.prediction.confidence == "ceiling":
+        predictor = Predictor(self._rules())
+        predictor.begin_recording()
+        for writer in writers:
+            if predictor.predict(writer).doubt:  # its usage is not believed
+                return
+        predicted = predictor.predict(turn)
+        if predicted.doubt or predicted.prediction.confidence == "ceiling":
             return
         expected = predicted.prediction.read
         if not expected or not predicted.cache:
@@ -141,19 +182,6 @@ class ShortReads:
         )  # fmt: skip
         self._short = self._short or (turn, evidence)
         self._times += 1
-
-    def _predict(self, turns: Sequence[Turn]) -> Predicted | None:
-        """Predict the last turn after learning from the others; None if a usage is not believed."""
-        from lore.cache.predictor import Predictor  # noqa: PLC0415 - few reads fall short
-
-        predictor = Predictor(self._rules())
-        predictor.begin_recording()
-        predicted: Predicted | None = None
-        for turn in turns:
-            predicted = predictor.predict(turn)
-            if predicted.doubt:
-                return None
-        return predicted
 
     def _remember(self, turn: Turn, breaks: Sequence[str]) -> None:
         usage, prompt = turn.usage, turn.prompt
@@ -259,7 +287,6 @@ class UnreadWrites:
         self._writes += 1
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield a finding if at least two writes were never read."""
         turn = self._first
         if self._is_silent or turn is None or self._writes < FEWEST_WRITES or self._tokens <= counts.TOLERANCE_TOKENS:
             return

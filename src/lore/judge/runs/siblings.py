@@ -1,11 +1,16 @@
-"""Requests of different conversations that share a long beginning without a breakpoint at its end (LORE172).
+"""First requests of different conversations that begin alike, and pay for the same beginning again.
 
-In: the first request of each chain of one recording. Out: a finding for each beginning that was paid for again.
-Rules: nothing is cached there without a breakpoint; an earlier request of the same model and place, sent within the
-lifetime of an entry, begins with the same segments; its last breakpoint within them covers less than they hold, by at
-least what the model caches; and the later request read no more than that breakpoint covers.
+`Siblings` finds beginnings without a breakpoint at their end (LORE172). Rules: nothing is cached there without a
+breakpoint; an earlier request of the same model and place, sent within the lifetime of an entry, begins with the same
+segments; its last breakpoint within them covers less than they hold, by at least what the model caches; and the later
+request read no more than that breakpoint covers. Source: Anthropic's documentation: a request reads what an earlier one
+wrote at a breakpoint, nothing in between.
 
-Source: Anthropic's documentation: a request reads what an earlier one wrote at a breakpoint, nothing in between.
+`Beginnings` finds system prompts with tools that at least three requests in a row repeat and none reads (LORE307), each
+within five minutes of the previous one and after its answer, in caches without breakpoints. Source: DeepSeek V4 on
+vllm-ascend 0.26, whose blocks of 4,096 tokens kept no prompt of 2,000.
+
+In: the first request of each chain of one recording. Out: a finding for each beginning.
 """
 
 from __future__ import annotations
@@ -19,20 +24,28 @@ from msgspec.structs import replace
 
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import minimum_tokens
+from lore.cache.served import cache_of, served_by
 from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints, path_at
-from lore.judge.runs.shared import Shared
+from lore.judge.runs.reads import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import SharedBlock
+from lore.model.evidence.runs import PlateauReason, ReadPlateau
+from lore.model.providers import ENGINES
 from lore.model.results import Finding
-from lore.model.turn import Prompt, Turn
+from lore.model.turn import Turn
 from lore.prefix.chains import cache_scope
 from lore.prefix.overlap import byte_size, count_shared_segments
 
 _COMPARED = 16  # earlier requests
+_FEWEST = 3  # requests that repeat a beginning
+_BEGINNINGS = 64  # that are remembered
+
+
+# beginnings without a breakpoint
 
 
 class _SharedBeginning(Struct, frozen=True):
@@ -71,8 +84,12 @@ class Siblings:
             pause = seconds_since(earlier, turn)
             if pause is None or not 0 <= pause <= FIVE_MINUTES or cache_scope(earlier) != cache_scope(turn):
                 continue
-            common = _count_shared(earlier.prompt, turn.prompt)
-            covered = _last_entry(earlier.prompt, common)
+            prompt, common = earlier.prompt, count_shared_segments(earlier.prompt, turn.prompt)
+            # without the envelope of the message in which they part
+            while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
+                common -= 1
+            ends = [*[place + 1 for place in prompt.breakpoints], *([prompt.stable] if prompt.auto_breakpoint else [])]
+            covered = max([end for end in ends if end <= common], default=0)
             tokens, covered_tokens = (
                 round(sum(map(byte_size, islice(turn.prompt, end))) / per_token) for end in (common, covered)
             )
@@ -92,7 +109,6 @@ class Siblings:
         self._shared[turn.model, path] = _SharedBeginning(beginning.turn, block, beginning.lost + lost, dollars)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield a finding for each shared beginning, and forget these beginnings."""
         for shared in self._shared.values():
             path = shared.block.path
             yield finding(
@@ -103,15 +119,62 @@ class Siblings:
         self._shared.clear()
 
 
-def _count_shared(earlier: Prompt, prompt: Prompt) -> int:
-    """Return how many segments two prompts begin with, without the envelope of the message in which they part."""
-    common = count_shared_segments(earlier, prompt)
-    while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
-        common -= 1
-    return common
+# beginnings that nothing reads
 
 
-def _last_entry(prompt: Prompt, common: int) -> int:
-    """Return how many of the first `common` segments the last breakpoint among them covers."""
-    ends = [*[place + 1 for place in prompt.breakpoints], *([prompt.stable] if prompt.auto_breakpoint else [])]
-    return max([end for end in ends if end <= common], default=0)
+class _Beginning(Struct, frozen=True):
+    """Successive first requests that begin alike."""
+
+    latest: Turn
+    first: Turn | None = None  # the first request that repeats the beginning
+    repeats: int = 0
+    tokens: int = 0  # of the beginning, estimated in the latest request
+    unread: int = 0  # tokens, summed over its requests
+    dollars: float | None = None  # their cost beyond the price of reading; None if it is unknown
+
+
+class Beginnings:
+    """Compare the first requests of the chains of one recording."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._rules, self._reads = shared.rules, shared.reads
+        self._beginnings: dict[object, _Beginning] = {}
+        self._unread_beginnings: dict[object, _Beginning] = {}
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        read, prompt = first_pass_read(turn.usage), turn.prompt
+        if turn.failed or read is None or prompt.partial or turn.fidelity not in ("wire", "parsed"):
+            return
+        key = (cache_scope(turn), prompt.head)
+        previous = self._beginnings.pop(key, None)
+        if read or needs_breakpoints(turn) or (pair is not None and pair.is_break):
+            return
+        size, head = (sum(map(byte_size, part)) for part in (prompt, prompt.head))
+        tokens = round(head / bytes_per_token(turn, size)) if size else 0
+        if tokens < max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or 0):
+            return
+        beginning, pause = _Beginning(turn), None if previous is None else seconds_since(previous.latest, turn)
+        if previous is not None and pause is not None and 0 < pause <= FIVE_MINUTES:
+            dollars = sum_known((previous.dollars, paid_again(price_of(self._rules(), turn), turn.usage, tokens)))
+            beginning = _Beginning(
+                turn, previous.first or turn, previous.repeats + 1, tokens, previous.unread + tokens, dollars
+            )  # fmt: skip
+        self._beginnings[key] = beginning
+        if len(self._beginnings) > _BEGINNINGS:
+            del self._beginnings[next(iter(self._beginnings))]
+        if beginning.repeats >= _FEWEST:
+            self._unread_beginnings[key] = beginning
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        for start in self._unread_beginnings.values():
+            provider = served_by(start.latest).provider
+            has_key = start.latest.prompt.params.get("prompt_cache_key", b"null") != b"null"
+            reasons: tuple[PlateauReason, ...] = ("no-cache-key",) if provider == "openai" and not has_key else ()
+            reasons = ("engine-reads-nothing",) if provider in ENGINES else reasons
+            cache, others = cache_of(start.latest, served_by(start.latest)), self._reads.most_read(start.latest) > 0
+            evidence = ReadPlateau(0, start.tokens, start.repeats, reasons, cache, read_others=others)
+            yield finding(
+                Code.READ_PLATEAU, place, evidence, at=start.first, lost_tokens=start.unread,
+                lost_dollars=start.dollars, tokens="estimated",
+            )  # fmt: skip
+        self._unread_beginnings.clear()
