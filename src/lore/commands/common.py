@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
     from lore.model.codes import Audience
-    from lore.model.results import CommandResult
     from lore.prompt.base import Policy
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from lore.report.console import Console
     from lore.run.spending.ledgers import Ledgers
 
-R = TypeVar("R", bound="CommandResult")
+R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
 
 
@@ -165,8 +164,8 @@ def settings_to_run(explicit: str | None) -> Loaded:
 
 def own_settings_folder() -> str:
     """Return this user's folder of settings of lore; empty if it is unknown."""
-    home = os.path.expanduser("~")
-    root = config_root(os.environ, "" if home == "~" else home, sys.platform)
+    place = surroundings()
+    root = config_root(place.environment, place.home, place.platform)
     return os.path.join(root, "lore") if root else ""
 
 
@@ -180,20 +179,20 @@ def refuse_unapproved_policy(loaded: Loaded, compaction: Compaction | None, *, s
     from lore.trust import refuse_unapproved
 
     file = loaded.compaction_file
-    if file is None or compaction is None:
-        return
-    used = outside_settings(compaction, sources=sources)
-    refuse_unapproved(file, used, own_settings_folder(), corpus.show(file.path))
+    if file is not None and compaction is not None:
+        used = outside_settings(compaction, sources=sources)
+        refuse_unapproved(file, used, own_settings_folder(), corpus.show(file.path))
 
 
 def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> Ledgers:
     """Return a reader of ledgers with these settings; it keeps them in the user's cache folder unless that is off."""
     from lore.recording.opening import Options
     from lore.run.rules import Dated
-    from lore.run.spending.ledgers import Ledgers, cache_file
+    from lore.run.spending.ledgers import Ledgers
 
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    kept_in = "" if no_cache else cache_file(surroundings())
+    cache_folder = "" if no_cache else surroundings().roots()["{cache}"]
+    kept_in = os.path.join(cache_folder, "lore", "ledgers.sqlite") if cache_folder else ""
     return Ledgers(options, kept_in, dated=Dated.of(loaded), now=now, jobs=count_cores())
 
 
@@ -365,13 +364,13 @@ def chosen_inputs(
     from lore.run import recent
 
     accepts = None if since is None else partial(recent.is_as_new, since=recent.parse_since(since, time.time()))
-    looked: tuple[str, ...] = ()
     if last and not paths:
         session = newest_of_project(surroundings(), format)
         if session is None:
             raise recent.no_session_of_project(surroundings())
         tell(f"the newest session of this project is {recent.describe_log(session)}")
         return Selection([session.file.path], accepts, (session.file.path,))
+    looked: tuple[str, ...] = ()
     if not paths:
         looked, log_paths = recent.find_project_logs(surroundings())
         paths = log_paths or [os.curdir]

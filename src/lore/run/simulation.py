@@ -78,9 +78,18 @@ class _ChainCache:
 
     def advance(self, turn: Turn, predicted: Predicted, paid: PaidTurn) -> None:
         """Update the cache with a turn."""
-        usage = None if predicted.doubt else turn.usage
-        self.billed = self.billed if cached(usage) is None else cached(usage)
+        billed = None if predicted.doubt else cached(turn.usage)
+        self.billed = self.billed if billed is None else billed
         self.cached_tokens = self.cached_tokens if turn.failed else paid.cached_tokens
+
+    def transition(self, turn: Turn, predicted: Predicted) -> Transition | None:
+        """Return the prediction next to the usage; None if they cannot be compared."""
+        available = self.billed if predicted.state is None else predicted.state.cached
+        read = first_pass_read(turn.usage)
+        if predicted.doubt or available is None or read is None or not predicted.cache:
+            return None
+        prompted = predicted.state is not None and predicted.state.grown.prompted
+        return Transition(read, predicted.prediction.read, available, prompted)
 
 
 class Simulation:
@@ -92,8 +101,7 @@ class Simulation:
     def __init__(
         self, predictor: Predictor, *, dated: Dated = PACKAGED, audience: Audience | None = None, redact: bool = False
     ) -> None:  # fmt: skip
-        self._predictor = predictor
-        self._dated = dated
+        self._predictor, self._dated = predictor, dated
         self._audience: Audience | None = audience
         self._redact = redact
         self._copies, self._recordings = Copies(), 0
@@ -131,7 +139,7 @@ class Simulation:
                 name = recording.state.format
                 if not any(name in formats for formats in self.lacks.values()):
                     self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
-            transition = _transition(turn, predicted, cache)
+            transition = cache.transition(turn, predicted)
             paid = make_paid_turn(verdict, predicted.prediction, cache.cached_tokens)
             cache.advance(turn, predicted, paid)
             inherited = bool(turn.call.inherited_from)
@@ -184,16 +192,6 @@ class Simulation:
         leading = verdict.leading
         findings.sort(key=lambda pair: pair[0] is not leading)
         return causes_of((finding for _, finding in findings), redact=self._redact)
-
-
-def _transition(turn: Turn, predicted: Predicted, cache: _ChainCache) -> Transition | None:
-    """Return the prediction next to the usage; None if they cannot be compared."""
-    available = cache.billed if predicted.state is None else predicted.state.cached
-    read = first_pass_read(turn.usage)
-    if predicted.doubt or available is None or read is None or not predicted.cache:
-        return None
-    prompted = predicted.state is not None and predicted.state.grown.prompted
-    return Transition(read, predicted.prediction.read, available, prompted)
 
 
 def _result(

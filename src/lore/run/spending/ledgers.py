@@ -30,7 +30,7 @@ from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
 from lore.recording.agents.copilot_usage import database_of
-from lore.recording.agents.logs import Surroundings, project_beside, project_in
+from lore.recording.agents.logs import project_beside, project_in
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, written_at
 from lore.recording.opening import Options
@@ -48,12 +48,6 @@ _DECODER = msgspec.msgpack.Decoder(Ledger)
 Progress = Callable[[int, int], None]
 
 
-def cache_file(surroundings: Surroundings) -> str:
-    """Return the file that keeps ledgers; empty if this system has no place for caches."""
-    cache = surroundings.roots()["{cache}"]
-    return os.path.join(cache, "lore", "ledgers.sqlite") if cache else ""
-
-
 class Ledgers:
     """Reads ledgers; `kept_in` is the file that keeps them (empty: none), `now` the time in seconds since the epoch."""
 
@@ -61,9 +55,8 @@ class Ledgers:
         self, options: Options, kept_in: str = "", *, dated: Dated = PACKAGED, now: float = 0.0, jobs: int = 1
     ) -> None:  # fmt: skip
         load_plugins()
-        self.options = options
-        self.dated = dated
         dated.check_file()
+        self.options, self.dated = options, dated
         maker = _maker(dated, options.format or "") if kept_in else ""
         self._cache = LedgerCache(kept_in, maker, int(now // _DAY)) if kept_in else None
         self._jobs = jobs  # recordings that are read at a time
@@ -145,17 +138,18 @@ class LedgerMaker:
         """Open the recording; raises LoreError."""
         opened, self._bytes = corpus.open_head(file.path), 0
         self._file, self._project = file, project_in(opened.head)
-        counting_head = opened._replace(data=self._count_bytes(opened.data))
-        self.recording = options.open(file.path, problems, opened=counting_head, growing=False)
+
+        def count_bytes() -> Iterator[bytes]:
+            for piece in opened.data:
+                self._bytes += len(piece)
+                yield piece
+
+        self.recording = options.open(file.path, problems, opened=opened._replace(data=count_bytes()), growing=False)
+        self._works: dict[str, UnloggedWork] = getattr(self.recording.reader, "unlogged", {})  # grows while it is read
         self._rows, self._rules = list[LedgerRow](), rules
         self._missed: dict[tuple[str | None, int | None], MissedRead] = {}  # by chain and turn
         self._origin = ""
         self._unlogged: dict[str, int] = {}  # name of the work -> place of the latest row when it was mentioned
-
-    def _count_bytes(self, data: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in data:
-            self._bytes += len(piece)
-            yield piece
 
     def add(self, verdict: TurnVerdict) -> None:
         """Add the next verdict."""
@@ -165,10 +159,6 @@ class LedgerMaker:
         self._origin = self._origin or verdict.turn.call.inherited_from
         for name in islice(self._works, len(self._unlogged), None):
             self._unlogged[name] = len(self._rows) - 1
-
-    @property
-    def _works(self) -> dict[str, UnloggedWork]:
-        return getattr(self.recording.reader, "unlogged", {})
 
     def add_missed(self, findings: Iterable[Finding]) -> None:
         """Add the costs of findings about whole chains to the rows of the turns that they name."""
@@ -292,7 +282,10 @@ class LedgerCache:
         self._day = day  # today, in days since the epoch
 
     def find(self, identities: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the ledgers of recordings whose files are unchanged, by path and still encoded."""
+        """Return the ledgers of recordings whose files are unchanged, by path and still encoded.
+
+        Marks them as used today, and deletes those that were not used for `KEPT_DAYS`.
+        """
         if not os.path.exists(self._file):
             return {}
         ledgers, unmarked_keys = dict[str, bytes](), list[bytes]()
@@ -305,9 +298,14 @@ class LedgerCache:
                     ledgers[path] = row[0]
                     unmarked_keys.extend([_key(path)] if row[1] != self._day else [])
 
+        def mark_used(database: sqlite3.Connection) -> None:
+            used = [(self._day, key) for key in unmarked_keys]
+            database.executemany("update ledgers set used = ? where path = ?", used)
+            database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
+
         self._run(look)
         if unmarked_keys:
-            self._run(lambda database: self._mark_used(database, unmarked_keys))
+            self._run(mark_used)
         return ledgers
 
     def keep(self, entries: Sequence[tuple[str, bytes, Ledger]]) -> None:
@@ -317,11 +315,6 @@ class LedgerCache:
             with suppress(OverflowError):  # a recording may contain numbers that msgpack cannot encode
                 rows.append((_key(path), self._maker, identity, self._day, msgspec.msgpack.encode(ledger)))
         self._run(lambda database: database.executemany("replace into ledgers values (?, ?, ?, ?, ?)", rows))
-
-    def _mark_used(self, database: sqlite3.Connection, paths: list[bytes]) -> None:
-        """Record that ledgers were used today; delete those that were not used for `KEPT_DAYS`."""
-        database.executemany("update ledgers set used = ? where path = ?", [(self._day, path) for path in paths])
-        database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
 
     def _run(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Do work in one transaction, or none of it."""
