@@ -12,7 +12,7 @@ from lore.cache.rules import DatedRules
 from lore.config import Loaded, Settings
 from lore.errors import LoreError
 from lore.model.limits import RULES_BYTES
-from lore.run.rules import Dated, describe_staleness, load, packaged
+from lore.run.rules import Dated, load, packaged
 
 OWN = "[[rules]]\nrule='price_read'\nprovider='anthropic'\nmodel='claude-opus-5'\nvalue={}\n"
 
@@ -70,8 +70,8 @@ def test_unreadable_rules_file_is_one_error(tmp_path, name):
         load(f"{tmp_path}/{name}")
 
 
-def test_recording_after_the_rules_gets_a_note():
+def test_recording_after_the_rules_is_newer_than_them():
     rules = DatedRules((), date(2026, 10, 24))
-    assert describe_staleness(rules, seconds(date(2026, 10, 24))) is None
-    assert "2026-10-24" in describe_staleness(rules, seconds(date(2026, 10, 25)))
-    assert describe_staleness(rules, None) is None
+    assert not rules.is_older_than(seconds(date(2026, 10, 24)))
+    assert rules.is_older_than(seconds(date(2026, 10, 25)))
+    assert not rules.is_older_than(None)

@@ -7,7 +7,7 @@ by byte, whatever they hold.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 import typer
