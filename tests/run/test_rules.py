@@ -27,8 +27,9 @@ def test_user_rules_override_packaged_rules(tmp_path):
     rules = load(str(file))
     assert read_price(rules) == Decimal("0.25")
     assert rules.as_of == date(2027, 2, 1)
-    file.write_text("as_of = 2020-01-01\n" + OWN.format(1), "utf-8")
-    assert load(str(file)).as_of == packaged().as_of
+    older = tmp_path / "older.toml"
+    older.write_text("as_of = 2020-01-01\n" + OWN.format(1), "utf-8")
+    assert load(str(older)).as_of == packaged().as_of
 
 
 def test_rules_option_overrides_rules_of_settings(tmp_path):

@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.commands import common
-from lore.commands.pages import page_among, require_rereadable, write_pages
 from lore.config import Loaded
 from lore.errors import LoreError
 from lore.judge.policy import Budgets, Policy, Ruling
@@ -97,9 +96,9 @@ def run(options: CheckOptions) -> int:
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
     reports = parse_targets(kinds, as_json=options.as_json)
-    page = page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
+    page = common.page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
-    page_files = [] if page is None else require_rereadable(inputs(selection.paths, selection.accepts))
+    page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
         common.progress(is_on=not options.verbose) as progress,
         common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
@@ -118,6 +117,7 @@ def run(options: CheckOptions) -> int:
             outcome = check_into_tables(*tables, selection.paths, context, job, common.tell)
     code = _report(options, context, outcome, reports, selection.paths)
     if page is not None and not outcome.result.interrupted:
+        from lore.commands.pages import write_pages
         from lore.report.html.answers import introduce_report
 
         intro = introduce_report(outcome.result, verbose=options.verbose)

@@ -6,15 +6,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from msgspec import Struct
 
-from lore.errors import LoreError
-from lore.files import config_root, current_folder, relative
+from lore.errors import LoreError, reason_of
+from lore.files import config_root, current_folder, make_folder, relative
 
 if TYPE_CHECKING:
     import typer
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lore.recording.base import Problems
     from lore.recording.inputs import Input
     from lore.report.console import Console
+    from lore.run.outputs import Target
     from lore.run.spending.ledgers import Ledgers
 
 R = TypeVar("R", bound=Struct)
@@ -379,3 +380,75 @@ def chosen_inputs(
         paths = [newest(paths, format)]
         tell(f"the newest session is {recent.list_places(paths)}")
     return Selection(paths, accepts, looked)
+
+
+HTML = "html"
+
+
+class PageTarget(Struct, frozen=True):
+    """Where a page goes."""
+
+    path: str  # empty: standard output
+    opens: bool  # a browser opens it
+
+
+def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use: bool = False) -> PageTarget | None:
+    """Return the target of --report and --open of a command that writes no other report; None without a page.
+
+    `in_use`: standard output has another answer. Raises LoreError if the target cannot be written.
+    """
+    texts = list(reports or ())
+    for text in texts:
+        if text.partition("=")[0] != HTML:
+            raise LoreError(f"--report {text}: this command writes html alone", hint="--report html=FILE.html")
+        if text.endswith("="):
+            raise LoreError(f"--report {text} names no file", hint="--report html=FILE.html, or a folder")
+    return _page_at([text.partition("=")[2] for text in texts], opens=opens, name=name, in_use=in_use)
+
+
+def page_among(
+    reports: list[Target], *, opens: bool, protected: Mapping[str, str], name: str
+) -> PageTarget | None:  # fmt: skip
+    """Remove the page from a command's reports and return its target.
+
+    Raises LoreError for a report that cannot be written, or that would replace a file of `protected`.
+    """
+    from lore.run.outputs import refuse_overwriting
+
+    paths = [target.path.rstrip("/\\") if target.kind == HTML else target.path for target in reports]
+    pages = [target.path for target in reports if target.kind == HTML]
+    reports[:] = [target for target in reports if target.kind != HTML]
+    refuse_overwriting(paths, protected)
+    return _page_at(pages, opens=opens, name=name, in_use=not all(report.path for report in reports))
+
+
+def _page_at(paths: list[str], *, opens: bool, name: str, in_use: bool) -> PageTarget | None:
+    if len(paths) > 1:
+        raise LoreError("--report html is given twice", hint="leave one out")
+    if not paths and not opens:
+        return None
+    from lore.commands.pages import refuse_target
+
+    path = "" if not paths or paths[0] == "-" else paths[0]
+    if not path and opens:  # in the user's cache folder, readable by its owner alone
+        cache, hint = surroundings().roots()["{cache}"], "name a file: --report html=FILE.html --open"
+        folder = os.path.join(cache, "lore", "pages")
+        if not cache:
+            raise LoreError("no cache folder is known", hint=hint)
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise LoreError(f"cannot make {folder}: {reason_of(error)}", hint=hint) from None
+        path = os.path.join(folder, f"{name}.html")
+    if not path and in_use:
+        raise LoreError("html cannot share standard output", hint="give it a file: --report html=FILE.html")
+    refuse_target(path)
+    return PageTarget(path, opens)
+
+
+def require_rereadable(files: list[Input]) -> list[Input]:
+    """Return the inputs, which are read a second time for pages; raises LoreError if one can be read only once."""
+    if any(file.stream for file in files):
+        hint = "save it to a file: a page needs a second look"
+        raise LoreError("standard input and pipes can be read once only", hint=hint)
+    return files

@@ -136,9 +136,7 @@ def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
 
 
 def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
-    from lore.commands.pages import page_target, require_rereadable, write_pages
-
-    page = page_target(options.report, opens=options.open_page, name="compact", in_use=options.as_json)
+    page = common.page_target(options.report, opens=options.open_page, name="compact", in_use=options.as_json)
     if options.window is not None:
         policy = replace(policy or TRIAL_SETTINGS, window=options.window)
     opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
@@ -150,10 +148,11 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
         write = partial(write_dry_run, verbose=options.verbose)
         common.answer(result, write, as_json=options.as_json, color=options.color)
     if page is not None:
+        from lore.commands.pages import write_pages
         from lore.recording.inputs import inputs
         from lore.report.html.answers import introduce_dry_run
 
-        files = require_rereadable(inputs([options.session]))
+        files = common.require_rereadable(inputs([options.session]))
         context = CheckContext(options=opening, dated=dated, redact=options.redact)
         write_pages(
             page, introduce_dry_run(result), files, context, verbose=options.verbose, colour=options.color

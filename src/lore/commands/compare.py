@@ -19,7 +19,6 @@ import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
-from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compare_shares, measure, share_of
@@ -64,7 +63,7 @@ def run(
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
     A span holds its last day: June is 2026-06-01..2026-06-30.
     """
-    page = page_target(report, opens=open_page, name="compare", in_use=as_json)
+    page = common.page_target(report, opens=open_page, name="compare", in_use=as_json)
     loaded, now = common.find_settings(config), time.time()
     sides = side_of(left, now), side_of(right, now)
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
@@ -74,6 +73,7 @@ def run(
     if page is None or page.path:
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
     if page is not None:
+        from lore.commands.pages import write_pages
         from lore.report.html.answers import introduce_comparison
 
         write_pages(page, introduce_comparison(result), [], CheckContext(), verbose=verbose, colour=color)

@@ -1,5 +1,9 @@
 """`lore convert`: a session as lore's own log; recorded requests as lines of bodies.
 
+A log that is converted folds to the same state and assembles to the same prompts; the files of subagents become chains
+of it. The header names the original format and comes first. Content is written as it was spelled, unmasked; the records
+of lore's own logs are copied, except the `saved` records of a store.
+
 `--deltas ROWS` replays the durable deltas of a gateway's table in the requests that it received. A row of
 `session_prompt_deltas` has session_id, seq, project_id, selector and content. Its messages are inserted byte for byte
 into the requests of its conversation, from the first request on that has a message after the row's place; utility calls
@@ -20,27 +24,30 @@ from typing import Annotated, NamedTuple
 
 import typer
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.commands import flags
 from lore.commands.common import destination, log, refuse, say_problems, takes, tell
 from lore.errors import LoreError, Where
-from lore.formats.base import HOLDS
+from lore.formats.base import HOLDS, Read
 from lore.formats.beginning import BOM, SPACE, SQLITE
-from lore.formats.lines import is_crowded, nonblank_lines
+from lore.formats.lines import Line, fault, is_crowded, nonblank_lines
+from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
-from lore.model.events import Usage
+from lore.model.events import Event, OpaqueEvent, Saved, SessionStarted, Usage
+from lore.model.events import encode as encode_event
 from lore.model.inserts import insert_texts, selector_place, with_place
 from lore.model.jsonslice import array, element_ranges, is_json, member_ranges, object_of, raw_members, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording
-from lore.recording.corpus import parse_name
+from lore.recording.events import EventRecording
 from lore.recording.opening import Options
+from lore.recording.request_session import session_of
 from lore.recording.requests import RequestRecording
 from lore.run.completion import read_completion
-from lore.run.converting import convert_recording
 
 FORMATS = ("lore", "bodies")
 
@@ -92,14 +99,20 @@ def run(options: ConvertOptions) -> int:
          "leave --to out, or give --to bodies"),
         (replays and options.deltas is None, "--save-deltas writes the rows of --deltas", "give --deltas ROWS"),
     )  # fmt: skip
-    name, problems = parse_name(options.session), Problems()
+    name, problems = corpus.parse_name(options.session), Problems()
     completion = read_completion(options.system, options.tools)
     opening = Options(format=options.format, completion=completion, log=log(options.verbose))
     replay = DeltaReplay(read_rows(options.deltas, problems) if options.deltas is not None else [])
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
     recording = opening.open(name.path, problems, subagents=to == "lore")
-    lines = convert_recording(recording) if to == "lore" else convert_requests(recording, replay)
+    if to == "lore":
+        lines = convert_recording(recording)
+    elif isinstance(recording, RequestRecording):
+        lines = replay.lines(recording)
+    else:
+        message = f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as recorded requests"
+        raise LoreError(message, hint="leave --to out: a session is converted to lore's own log")
     deltas = () if options.deltas is None else (options.deltas, options.deltas.rpartition("#")[0])
     inputs = (recording.path, *recording.companions, *deltas)
     with destination(options.output, force=options.force, inputs=inputs) as file:
@@ -117,6 +130,95 @@ def run(options: ConvertOptions) -> int:
     return 0
 
 
+# a session as lore's own log
+
+_HEADER = b'{"kind":"session_started"'
+_DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder's limit of nesting
+
+
+def convert_recording(recording: Recording) -> Iterator[bytes]:
+    """Return the lines of the log, each with its line feed; raises LoreError if the recording holds no session.
+
+    The lines raise LoreError if it cannot be read to its end.
+    """
+    hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
+    return _lines(session_of(recording, "events: it holds no session", hint=hint))
+
+
+class _Verbatim(LoreLog):
+    """lore's own reader, which keeps each line that is one record until it is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[int, bytes] = {}
+
+    def read_line(self, line: Line) -> Sequence[Read]:
+        if not fault(line.data):
+            self.lines[line.number] = line.data
+        return super().read_line(line)
+
+
+def _lines(recording: EventRecording) -> Iterator[bytes]:
+    verbatim = _Verbatim() if type(recording.reader) is LoreLog else None
+    origin = recording.reader.name if verbatim is None else None
+    recording.reader = verbatim or recording.reader
+    for read in _header_first(recording, is_own=verbatim is not None):
+        event: Event = read.value  # pyright: ignore[reportAssignmentType]
+        line = verbatim.lines.pop(read.line, None) if verbatim is not None else None
+        if isinstance(event, Saved):
+            continue
+        if line is None:
+            line = _event_line(event, origin)
+            if line.count(b"[") + line.count(b"{") > _DEEP and not any(
+                read.value == event for read in LoreLog().read_line(Line(1, 0, line))
+            ):
+                message = "a record nested so deeply that lore cannot read it inside its own log"
+                problem = Problem(Code.MALFORMED_RECORD, message)
+                recording.problems.add(problem, recording.reading, read.line, read.byte)
+        yield line + b"\n"
+
+
+def _event_line(event: Event, origin: str | None) -> bytes:
+    """Return an event as a line of lore's log; `origin` is the format that a header names, None for lore's own."""
+    if isinstance(event, OpaqueEvent) and origin is None:
+        return bytes(event.record)
+    if isinstance(event, SessionStarted):
+        event = replace(event, origin=event.origin or origin)
+    line = encode_event(event)
+    if isinstance(event, SessionStarted) and event.v == 1:
+        line = _HEADER + b',"v":1' + line[len(_HEADER) :]
+    return line.translate(None, b"\r\n")  # a reader may have kept them between values; in strings they are escapes
+
+
+def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:
+    """Yield the events, the header first.
+
+    In lore's own logs the header only overtakes opaque records: after other events the log would fold differently. A
+    session of another format that has no header gets an empty one.
+    """
+    reads = recording.reads()
+    early_reads: list[Read] = []
+    header: Read | None = None
+    for read in reads:
+        if isinstance(read.value, SessionStarted):
+            header = read
+            break
+        early_reads.append(read)
+        if is_own and not isinstance(read.value, OpaqueEvent):
+            break
+    if header is None and all(isinstance(read.value, OpaqueEvent) for read in early_reads):
+        label = recording.shown
+        raise LoreError(f"{label} holds no session", where=Where(label))
+    if header is None and not is_own:
+        header = Read(SessionStarted(session_id=""), early_reads[0].line, early_reads[0].byte)
+    if header is not None:
+        yield header
+    yield from early_reads
+    yield from reads
+
+
+# durable deltas: rows
+
 _QUERY = "SELECT * FROM session_prompt_deltas ORDER BY session_id, seq"
 _HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its session_prompt_deltas"
 # counts of a usage: Anthropic's name, and lore's
@@ -125,9 +227,6 @@ _COUNTS = {
     "cache_creation_input_tokens": "write_tokens", "output_tokens": "output_tokens",
 }  # fmt: skip
 _LIFETIMES = {"ephemeral_5m_input_tokens": "write_5m_tokens", "ephemeral_1h_input_tokens": "write_1h_tokens"}
-
-
-# rows
 
 
 class GatewayRow(NamedTuple):
@@ -227,7 +326,7 @@ def _column(raw: bytes) -> bytes:
     return value.strip() if value and is_json(value) else b""
 
 
-# one request
+# durable deltas: one request
 
 
 def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequence[GatewayRow]]:
@@ -273,17 +372,7 @@ def _tool_parts(raw: bytes) -> set[str]:
     return parts | {"result"} if role == b'"tool"' or b'"tool_result"' in kinds else parts
 
 
-# a capture
-
-
-def convert_requests(recording: Recording, replay: DeltaReplay) -> Iterator[bytes]:
-    """Return the requests of a capture as lines; raises LoreError for other recordings."""
-    if not isinstance(recording, RequestRecording):
-        raise LoreError(
-            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as recorded requests",
-            hint="leave --to out: a session is converted to lore's own log",
-        )
-    return replay.lines(recording)
+# durable deltas: a capture
 
 
 class DeltaReplay:

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from lore.cache.served import Served, served_by
 from lore.commands import common, flags
 from lore.commands.check import context_of, name_unjudged, protected_files
-from lore.commands.pages import page_among, write_pages
 from lore.errors import LoreError
 from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
@@ -94,7 +93,7 @@ def run(options: LintOptions) -> int:
         log=common.log(verbose),
     )  # fmt: skip
     context = replace(context_of(loaded, options), audience=audience or loaded.settings.check.reader, options=opening)
-    page = page_among(reports, opens=options.open_page, protected=protected_files(loaded), name="lint")
+    page = common.page_among(reports, opens=options.open_page, protected=protected_files(loaded), name="lint")
     with (
         common.progress(is_on=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
@@ -106,6 +105,7 @@ def run(options: LintOptions) -> int:
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
     name_unjudged(unjudged)
     if page is not None:
+        from lore.commands.pages import write_pages
         from lore.report.html.answers import introduce_report
 
         intro = introduce_report(result, verbose=verbose)

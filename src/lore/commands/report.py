@@ -11,7 +11,6 @@ import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
-from lore.commands.pages import HTML, PageTarget, page_target, require_rereadable, write_spending
 from lore.errors import LoreError, Where, did_you_mean
 from lore.judge.sums import Copies, LedgerRequest
 from lore.model.ledger import Ledger
@@ -24,7 +23,7 @@ from lore.run.recent import no_recordings_error
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import OverviewRequest, requests_of, sum_spending
 
-FORMS = ("trace", "json", HTML)
+FORMS = ("trace", "json", common.HTML)
 
 
 class ReportOptions(common.CommonOptions, frozen=True):
@@ -57,21 +56,24 @@ def run(options: ReportOptions) -> int:
     another name a folder. json: their cost, as `lore --json` writes it.
     """
     is_page = (options.output or "").endswith((".html", ".htm"))
-    form, on_terminal = options.format or (HTML if is_page else "trace"), options.output is None and sys.stdout.isatty()
+    form, on_terminal = (
+        options.format or (common.HTML if is_page else "trace"),
+        options.output is None and sys.stdout.isatty(),
+    )
     common.refuse(
         (form not in FORMS, f"--format {form}: no such form", did_you_mean(form, FORMS, "forms")),
         (on_terminal and form == "trace", "a trace is for another program, not for a terminal",
          "name a file: -o trace.json"),
-        (options.open_page and form != HTML, f"--open shows a page, and {form} is none", "--format html --open"),
-        (on_terminal and form == HTML and not options.open_page, "a page is for a browser, not for a terminal",
+        (options.open_page and form != common.HTML, f"--open shows a page, and {form} is none", "--format html --open"),
+        (on_terminal and form == common.HTML and not options.open_page, "a page is for a browser, not for a terminal",
          "--open, or name a file: -o page.html"),
     )  # fmt: skip
-    page = _page_of(options) if form == HTML else None
+    page = _page_of(options) if form == common.HTML else None
     loaded, now = common.find_settings(options.config), time.time()
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
     files = [replace(file, optional=bool(selection.looked)) for file in inputs(selection.paths, selection.accepts)]
     if page is not None:
-        require_rereadable(files)
+        common.require_rereadable(files)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     since = None if options.since is None else recent.parse_since(options.since, now)
     reading = common.progress(is_on=not options.verbose, colour=options.color, what="reading")
@@ -91,15 +93,17 @@ def run(options: ReportOptions) -> int:
     if page is None:
         _write(render(spending.result).encode() + b"\n", "for its fields: lore schema overview", options, files)
     else:
+        from lore.commands.pages import write_spending
+
         write_spending(page, spending, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color)
     return 3 if spending.result.failed else 0
 
 
-def _page_of(options: ReportOptions) -> PageTarget:
+def _page_of(options: ReportOptions) -> common.PageTarget:
     """Return where pages are written; raises LoreError, before anything is read, if that is impossible."""
     output = options.output
     targets = None if output is None and options.open_page else [f"html={output or '-'}"]
-    page = page_target(targets, opens=options.open_page, name="report")
+    page = common.page_target(targets, opens=options.open_page, name="report")
     assert page is not None
     if output is not None and not options.force and os.path.isfile(page.path):
         raise LoreError(f"{output} exists", hint="name another file, or overwrite it with --force")

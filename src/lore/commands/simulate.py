@@ -11,7 +11,6 @@ from lore.cache.rules import FOR_READING, DatedRule, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
 from lore.commands.check import name_unjudged
-from lore.commands.pages import PageTarget, page_target, require_rereadable, write_pages
 from lore.config import Loaded
 from lore.errors import LoreError
 from lore.judge.totals import is_unjudged
@@ -97,10 +96,10 @@ def run(options: SimulateOptions) -> int:
         audience=common.audience_named(options.audience) or settings.settings.check.reader,
     )  # fmt: skip
     caches = tuple(options.cache or settings.settings.simulate.caches)
-    page = page_target(options.report, opens=options.open_page, name="simulate", in_use=options.as_json)
+    page = common.page_target(options.report, opens=options.open_page, name="simulate", in_use=options.as_json)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
-    page_files = [] if page is None else require_rereadable(inputs(selection.paths, selection.accepts))
+    page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
         common.progress(is_on=not options.verbose, colour=options.color, what="simulating") as progress,
         common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
@@ -118,7 +117,7 @@ def run(options: SimulateOptions) -> int:
 
 
 def _answer(
-    results: list[SimulateResult], options: SimulateOptions, page: PageTarget | None, page_files: list[Input],
+    results: list[SimulateResult], options: SimulateOptions, page: common.PageTarget | None, page_files: list[Input],
     context: CheckContext,
 ) -> int:  # fmt: skip
     """Write the results, and the page of each; return the exit code."""
@@ -128,6 +127,7 @@ def _answer(
         if page is None or page.path:  # else the page is the answer
             _write(result, options)
         if page is not None and not result.interrupted:
+            from lore.commands.pages import write_pages
             from lore.report.html.answers import introduce_simulation
 
             write_pages(

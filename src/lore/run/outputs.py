@@ -146,12 +146,12 @@ def _first_repeated(names: list[str]) -> str | None:
     return next((name for place, name in enumerate(names) if name in names[:place]), None)
 
 
-def refuse_overwriting(reports: Iterable[Target], protected: Mapping[str, str]) -> None:
-    """Raise LoreError for a report whose folder does not exist, or that would replace a file of `protected`.
+def refuse_overwriting(paths: Iterable[str], protected: Mapping[str, str]) -> None:
+    """Raise LoreError for a report (empty: standard output) without a folder, or that would replace a `protected` file.
 
     `protected` maps what a file is, as the message names it, to its path. A pipe or a device is never refused.
     """
-    for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
+    for path in (path for path in paths if path and not corpus.is_stream(path)):
         label = corpus.show(path)
         for what, protected_path in protected.items():
             if corpus.is_same(path, protected_path) or os.path.realpath(path) == os.path.realpath(protected_path):

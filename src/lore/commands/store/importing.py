@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.commands.common import Progress
+from lore.commands.convert import convert_recording
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog, event_of, kind_of
@@ -34,7 +35,6 @@ from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.run.converting import convert_recording
 from lore.store.base import (
     EMPTY,
     ConflictError,
