@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,18 +11,20 @@ from msgspec.structs import replace
 
 from lore.commands import common
 from lore.config import Loaded
-from lore.errors import LoreError
+from lore.errors import LoreError, lacks_plug_in
 from lore.judge.policy import Budgets, Policy, Ruling
 from lore.model.codes import Problem
 from lore.model.results import CheckResult, Summary
+from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
+from lore.report.commands import compaction_advice
 from lore.report.forms.registry import Report
 from lore.report.forms.terminal import Terminal, known_cost
 from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import describe_interruption
-from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
+from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.outputs import Target, parse_targets, reporting_errors, write_reports
 
@@ -150,24 +152,19 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
 
     Paths in settings are relative to their file, or to the working directory if the file was named.
     """
-    ruling = Ruling(_split(options.select or ()), _split(options.ignore or ()))
+    select, ignore = (  # several may be joined by commas
+        tuple(part.strip() for text in selectors or () for part in text.split(",") if part.strip())
+        for selectors in (options.select, options.ignore)
+    )
+    ruling = Ruling(select, ignore)
     Policy(select=ruling.select, ignore=ruling.ignore).check_selectors("--")
     conflict = next((name for name in ruling.select if name.lower() in map(str.lower, ruling.ignore)), None)
     if conflict is not None:
         raise LoreError(f"--select and --ignore both name {conflict}", hint="leave it out of one of them")
     context, policy = CheckContext.of(loaded), loaded.settings.check.policy
-    return replace(
-        context,
-        policy=replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore)),
-        root="" if options.config is not None else context.root,
-        redact=options.redact,
-        option_ruling=ruling,
-    )
-
-
-def _split(selectors: Iterable[str]) -> tuple[str, ...]:
-    """Return selectors, also those that are joined by commas."""
-    return tuple(part.strip() for text in selectors for part in text.split(",") if part.strip())
+    policy = replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore))
+    root = "" if options.config is not None else context.root
+    return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
 
 
 def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
@@ -177,14 +174,19 @@ def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, st
 
 
 def _workers(jobs: str | None) -> int | Cluster:
-    """Return how many processes judge, or the cluster that does; raises LoreError for a number below 1."""
+    """Return how many processes judge, or the cluster that does.
+
+    Raises LoreError for a number below 1, and for a cluster that is missing, or its plug-in.
+    """
     if jobs is None:
         return common.count_cores()
     if jobs.lstrip("-").isdecimal():
         if int(jobs) < 1:
             raise LoreError(f"--jobs {jobs} is less than 1", hint="leave it out to use all cores")
         return int(jobs)
-    return cluster_at(jobs, common.count_cores(), common.tell)
+    for point in entry_points("lore.clusters"):
+        return point.load()(jobs, common.count_cores(), common.tell)
+    raise lacks_plug_in("scale", f"--jobs {jobs}", "dask")
 
 
 def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]]:
@@ -223,11 +225,7 @@ def _report(
         unseen_note = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         cost = known_cost(outcome.result.summary)
         common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{unseen_note}{cost}")
-    more_commands: list[tuple[str, str]] = []
-    if outcome.longest[0]:
-        from lore.report.commands import compaction_advice
-
-        more_commands = [*compaction_advice(*outcome.longest)]
+    more_commands = [*compaction_advice(*outcome.longest)] if outcome.longest[0] else []
     writers: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, more_commands=more_commands)}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit
@@ -245,9 +243,7 @@ def _report(
         )
     if stopped:
         return common.INTERRUPTED
-    if outcome.failed:
-        return 1
-    return 3 if outcome.unjudged else 0
+    return 1 if outcome.failed else 3 if outcome.unjudged else 0
 
 
 def name_unjudged(problems: Sequence[Problem]) -> None:
