@@ -74,8 +74,7 @@ class CompactOptions(common.CommonOptions, frozen=True):
         str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
     ] = None
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing."),
+        bool, typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing.")
     ] = False
     watch: Annotated[
         bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")

@@ -75,12 +75,10 @@ class DiffOptions(common.CommonOptions, frozen=True):
     ] = False
     tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True
     cache: Annotated[
-        list[str] | None,
-        typer.Option("--cache", help="Predict this cache instead of the provider's; repeatable."),
+        list[str] | None, typer.Option("--cache", help="Predict this cache instead of the provider's; repeatable.")
     ] = None
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Answer in JSON; of a session in JSON Lines, one object a pair."),
+        bool, typer.Option("--json", help="Answer in JSON; of a session in JSON Lines, one object a pair.")
     ] = False
     dialect: flags.Dialect = None
     tail: flags.Tail = None

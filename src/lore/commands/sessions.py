@@ -32,14 +32,7 @@ from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
-from lore.report.overview import (
-    cost_of,
-    few_counted,
-    rebilled_of,
-    share_read,
-    unpriced_parts,
-    write_no_sessions,
-)
+from lore.report.overview import cost_of, few_counted, rebilled_of, share_read, unpriced_parts, write_no_sessions
 from lore.report.plain import counted, last_part, when
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table

@@ -120,10 +120,7 @@ def import_(
 
 @app.command("export")
 def export(
-    session_id: flags.SessionId,
-    store: flags.Url,
-    output: flags.Output = None,
-    force: flags.Force = False,
+    session_id: flags.SessionId, store: flags.Url, output: flags.Output = None, force: flags.Force = False
 ) -> int:
     """Write a stored session's log, one event a line.
 
