@@ -201,10 +201,7 @@ def unsaved(state: FoldedSession) -> tuple[Event, ...]:
 
 
 def assemble(name: Name, options: Options) -> Assembly:
-    """Assemble the named turn, or the last; a session without turns as of its end.
-
-    Raises LoreError for recordings without a session, and for turns that do not exist.
-    """
+    """Assemble the named turn, else the last, else the session as of its end. Raises LoreError if there is none."""
     recording = open_session(name, options, subagents=name.chain is not None)
     turn, _ = pick(recording, name)
     dialect = recording.dialect_for(recording.state)
@@ -269,10 +266,7 @@ class Deltas:
 
 
 def _count_kept(previous: Prompt, prompt: Prompt) -> int:
-    """Count the leading segments that two successive prompts share; segments in the tail are not counted.
-
-    A segment with the same bytes but another origin counts as changed, such as a summary that replaces a message.
-    """
+    """Count the leading segments that two prompts share, except those in the tail and those with another origin."""
     if previous.dialect != prompt.dialect:
         return 0
     count = place = min(compare_prompts(previous, prompt).common, prompt.stable)

@@ -174,10 +174,7 @@ def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, st
 
 
 def _workers(jobs: str | None) -> int | Cluster:
-    """Return how many processes judge, or the cluster that does.
-
-    Raises LoreError for a number below 1, and for a cluster that is missing, or its plug-in.
-    """
+    """Return how many processes judge, or the cluster that does; raises LoreError for a wrong number or name."""
     if jobs is None:
         return common.count_cores()
     if jobs.lstrip("-").isdecimal():

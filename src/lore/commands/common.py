@@ -99,10 +99,7 @@ def refuse(*cases: tuple[bool, str, str]) -> None:
 
 @contextmanager
 def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
-    """Open standard output, or a file that is written completely or not at all.
-
-    A terminal gets invisible characters as escapes, a file and a pipe the bytes unchanged.
-    """
+    """Open standard output (a terminal gets invisible characters as escapes), or a file that is written atomically."""
     from lore.recording.corpus import STDIN
     from lore.report.plain import Escaping
     from lore.run.outputs import open_output
@@ -171,10 +168,7 @@ def own_settings_folder() -> str:
 
 
 def refuse_unapproved_policy(loaded: Loaded, compaction: Compaction | None, *, sources: bool = True) -> None:
-    """Raise LoreError if a policy that was found would run or ask what this user did not approve.
-
-    `sources`: its context sources are asked as well.
-    """
+    """Raise LoreError if a policy that was found would run or ask (`sources`: also for context) what is unapproved."""
     from lore.compaction.settings import outside_settings
     from lore.recording import corpus
     from lore.trust import refuse_unapproved

@@ -220,10 +220,7 @@ def memory_maker(settings: Settings) -> MemoryMaker | None:
 
 
 class SessionCompaction:
-    """One compaction of a session. Creating it reads the session; call `locked`, `make` and `result` in this order.
-
-    Creating it raises LoreError if the session cannot be read, or is in another format.
-    """
+    """A compaction. Creating it reads the session (raises LoreError). Call `locked`, `make`, `result` in this order."""
 
     def __init__(self, path: str, options: Options, policy: Compaction, rules: DatedRules) -> None:
         self._path, self._policy, self._rules = path, policy, rules
@@ -375,10 +372,7 @@ def _result(
 
 
 def watch(url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, settings: Settings = _DEFAULTS) -> int:
-    """Watch a store, folding and remembering its sessions by the settings.
-
-    Raises LoreError if the store, or what the policy names, is missing, or no trigger is on.
-    """
+    """Watch a store, folding and remembering its sessions; raises LoreError if it is missing, or no trigger is on."""
     refuse_nested()
     remembers = settings.memory.is_on and settings.sessions.gap_secs > 0
     if policy is not None:

@@ -330,10 +330,7 @@ def _column(raw: bytes) -> bytes:
 
 
 def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequence[GatewayRow]]:
-    """Return a request body with these rows inserted, and the rows with the places at which they are.
-
-    A body without messages is returned unchanged.
-    """
+    """Return a request body with these rows inserted if it has messages, and the rows at the places where they are."""
     at, end = next(((m.value, m.end) for m in reversed(member_ranges(body)) if m.key == "messages"), (0, 0))
     raw = body[at:end]
     ranges = element_ranges(raw) if raw[:1] == b"[" else []
@@ -416,10 +413,7 @@ class DeltaReplay:
         return body
 
     def _session_of(self, exchange: Exchange) -> str | None:
-        """Return the session whose rows a request gets: its own, or the only one that has rows.
-
-        Raises LoreError for a request without a session if the rows are of several.
-        """
+        """Return the session whose rows a request gets: its own, else the only one; raises LoreError otherwise."""
         if exchange.call.session in self._sessions:
             return exchange.call.session
         if len(self._sessions) > 1 and not exchange.call.session:

@@ -181,10 +181,7 @@ def compare_names(left: str, right: str | None, comparison: TurnComparison) -> I
 
 
 def diff_files(left: str, right: str, comparison: TurnComparison) -> results.DiffResult:
-    """Compare two named turns; raises LoreError for a name that cannot be read or has no such turn.
-
-    Two successive turns of one recording get the verdict of the whole recording.
-    """
+    """Compare two turns, by the whole recording if they are successive in it. Raises LoreError for a wrong name."""
     names = corpus.parse_name(left), corpus.parse_name(right)
     if names[0].path == names[1].path == corpus.STDIN:
         raise LoreError("standard input can be one side only", hint="name a file for the other side")

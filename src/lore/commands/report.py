@@ -113,10 +113,7 @@ def _page_of(options: ReportOptions) -> common.PageTarget:
 def _write_trace(
     files: list[Input], selection: common.Selection, ledgers: Ledgers, options: ReportOptions, progress: Progress | None
 ) -> int:  # fmt: skip
-    """Write a trace. A request that two recordings hold is in it once, as in the recording that was written first.
-
-    Raises LoreError without recordings, and for a named file that cannot be read.
-    """
+    """Write a trace with each request once; raises LoreError without recordings, or for a damaged named one."""
     from lore.report.trace import trace_of
 
     copies, failures, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0

@@ -167,10 +167,7 @@ def _write(result: SimulateResult, options: SimulateOptions) -> None:
 
 
 def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:
-    """Return all rows, or those that apply to requests of a model.
-
-    The providers of a model are those that have rows for it by name; raises LoreError for one that no row names.
-    """
+    """Return all rows, or those of a model's providers; raises LoreError for a model that no row names."""
     rows = rules.rows
     if model is not None:
         rows = [row for row in rows if matches_shell(row.model, normal_name(model))]

@@ -52,10 +52,7 @@ SessionIds: TypeAlias = Annotated[
 
 @contextmanager
 def use_store(url: str, *, new: bool = False) -> Generator[Store]:
-    """Open the store for one command, and close it; `new`: create it if it is missing. Raises StoreError.
-
-    Its messages go to standard error.
-    """
+    """Open the store for one command (`new`: create a missing one); its messages go to standard error."""
     address = address_of(url)
     if address is not None and not os.path.lexists(url.partition(":")[2]) and may_exist(address.url):
         hint = f"--store {mask_url(address.url)}, and the session's id as an argument"

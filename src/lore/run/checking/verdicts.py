@@ -1,7 +1,4 @@
-"""Judge recordings turn by turn: the loop of every command about turns, and the check of one file.
-
-Cost: O(bytes of the recording).
-"""
+"""Judge recordings turn by turn: the loop of every command about turns, and the check of one file."""
 
 from __future__ import annotations
 

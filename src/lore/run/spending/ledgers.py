@@ -271,11 +271,7 @@ _TABLE = """create table if not exists ledgers (
 
 
 class LedgerCache:
-    """Ledgers by the path of their recording.
-
-    A ledger counts only for the `maker` (program, rules and settings) and the identity of the recording's files with
-    which it was kept.
-    """
+    """Ledgers by path; each counts only for the `maker` and the identity of the files with which it was kept."""
 
     def __init__(self, file: str, maker: str, day: int) -> None:
         self._file, self._maker = os.path.abspath(file), maker
