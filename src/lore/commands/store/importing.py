@@ -71,9 +71,9 @@ def import_sessions(
     if session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
     importer = _Importer(store, options, session_id, project_id, files, progress)
-    order = range(len(files))
+    order = list(range(len(files)))
     if len(files) > 1:
-        order = sorted(order, key=lambda place: _holds_requests(files[place], options))
+        order.sort(key=lambda place: _holds_requests(files[place], options))
     with collected_seldom():
         rows = {place: importer.add(files[place]) for place in order}
     sessions = [row for _, row in sorted(rows.items()) if row is not None]
@@ -179,9 +179,12 @@ class _Importer:
         session_id = self._session_id or ("" if is_subagent else event.session_id)
         if not session_id and path == corpus.STDIN:
             raise LoreError("the session on standard input names no id", hint="give one with --id")
-        session_id = session_id or _stem(path)
-        if is_of_requests and session_id in self._used_ids:
-            session_id = self._free_name(path)
+        stem = os.path.splitext(os.path.basename(corpus.show(path)))[0]
+        session_id = session_id or stem
+        if is_of_requests and session_id in self._used_ids:  # then the file's name, after its folder's if that is taken
+            folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+            names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
+            session_id = next(name for name in names if name not in self._used_ids)
         self._used_ids.add(session_id)
         new_header = header if event.session_id == session_id else rename_session(header, session_id)
         notes, address = None, address_of(path)
@@ -195,16 +198,6 @@ class _Importer:
         for piece in data:
             self._read += len(piece)
             yield piece
-
-    def _free_name(self, path: str) -> str:
-        """Return a name for requests whose session's id is taken: the file's, after its folder's if that is taken."""
-        folder, stem = os.path.basename(os.path.dirname(os.path.abspath(path))), _stem(path)
-        names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
-        return next(name for name in names if name not in self._used_ids)
-
-
-def _stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(corpus.show(path)))[0]
 
 
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
@@ -334,10 +327,7 @@ class _Comparison:
         self._respelled: dict[str, int] = {}  # chains whose last responses were removed: the first event of these
 
     def find_new(self, lines: Iterable[bytes]) -> list[bytes]:
-        """Return the events to append; raises ConflictError if a stored event differs.
-
-        It is also a conflict if the last responses differ and no later request spells them.
-        """
+        """Return the events to append; raises ConflictError if a stored one differs and no later request spells it."""
         new_events = [event for line in lines for event in self._compare(line)]
         if self._respelled:
             raise self._conflict(min(self._respelled.values()))

@@ -223,7 +223,12 @@ def identity_of(file: Input) -> bytes:
             (os.path.abspath(name), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
             for name, state in states_of_files(file.path)
         ]
-        ends = _digest_of_ends(file.path) if os.name == "nt" else ""  # there a time can be set back unseen
+        ends = ""
+        if os.name == "nt":  # where a time can be set back unseen
+            with open(file.path, "rb") as data:
+                begin = data.read(_ENDS)
+                data.seek(-min(_ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
+                ends = hashlib.sha256(begin + data.read(_ENDS)).hexdigest()
     except (OSError, ValueError):  # a session in a store has no files
         return b""
     return repr((file.written, states, ends)).encode()
@@ -246,14 +251,6 @@ def states_of_files(path: str) -> list[tuple[str, os.stat_result]]:
         with suppress(FileNotFoundError, NotADirectoryError):
             states.append((name, os.stat(name)))
     return sorted(states)
-
-
-def _digest_of_ends(path: str) -> str:
-    with open(path, "rb") as data:
-        digest = hashlib.sha256(data.read(_ENDS))
-        data.seek(-min(_ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
-        digest.update(data.read(_ENDS))
-    return digest.hexdigest()
 
 
 def placed(ledger: Ledger, file: Input) -> Ledger:
@@ -313,7 +310,7 @@ class LedgerCache:
         self._run(lambda database: database.executemany("replace into ledgers values (?, ?, ?, ?, ?)", rows))
 
     def _run(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Do work in one transaction, or none of it."""
+        """Do work in one transaction, or none of it; a damaged file is deleted."""
         try:
             make_folder(os.path.dirname(self._file))
             os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600))
