@@ -190,6 +190,11 @@ def compare(
         if not side.sums.requests:
             raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
     billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
+    notes: list[str] = []
+    for side in sums:  # each client counts its versions by itself
+        clients = ", ".join(sorted({name.partition(" ")[0] for name in side.name_counts["client"]}))
+        if "version:" in side.side.name and "," in clients and not notes:
+            notes = [f"{side.side.name} takes versions of {clients}: name the agent, too (agent:NAME,version:…)"]
     failed = [f"{ledger.path}: {ledger.message}" for ledger in by_path.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(),
@@ -198,7 +203,7 @@ def compare(
         causes=_compared_causes(sums, by_path.values()), files=len(by_path), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in by_path.values()),
         failed=[*(text for source in sources for text in source.failed), *failed],
-        looked=list(dict.fromkeys(place for source in sources for place in source.looked)), notes=_mixed_versions(sums),
+        looked=list(dict.fromkeys(place for source in sources for place in source.looked)), notes=notes,
     )  # fmt: skip
 
 
@@ -210,17 +215,6 @@ def _hint_of_names(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
         return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
     names = [name for kind in ("client", "model") for name in filled_side.names_of(kind)[:_MOST_NAMED]]
     return f"{where} are {', '.join(names)}"
-
-
-def _mixed_versions(sums: Sequence[_SideSums]) -> list[str]:
-    """Return a note if one side has versions of several clients, which count them independently."""
-    for side in sums:
-        clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
-        if "version:" in side.side.name and len(clients) > 1:
-            return [
-                f"{side.side.name} takes versions of {', '.join(clients)}: name the agent, too (agent:NAME,version:…)"
-            ]
-    return []
 
 
 class _SideSums:
@@ -284,11 +278,16 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         break_causes = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
         for cause in [*break_causes, *side.causes.missed(audience)]:
             causes.setdefault((cause.code, cause.kind), ([], []))[number].append(cause)
-    worded = [cause_in_words(_common_cause(left + right, audience)) for left, right in causes.values()]
     compared: list[tuple[float, ComparedCause]] = []
-    for (key, cause_lists), words in zip(causes.items(), worded, strict=True):
+    for key, cause_lists in causes.items():
+        both = [*cause_lists[0], *cause_lists[1]]
+        common_cause = replace(both[0], names=[], lifetime=None)
+        if any(cause.fix != common_cause.fix for cause in both):  # then the fix is that of the code
+            common_cause = replace(common_cause, fix=fix_of(common_cause.code, audience, common_cause.kind))
+        words = cause_in_words(common_cause)
         shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
-        paid = [_dollars(side_causes) for side_causes in cause_lists]
+        amounts = [[cause.dollars for cause in side if cause.dollars is not None] for side in cause_lists]
+        paid = [round(sum(dollars), 6) if dollars else None for dollars in amounts]
         costs = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(
             code=words.code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
@@ -296,15 +295,3 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         )  # fmt: skip
         compared.append((abs(costs[0] - costs[1]), result))
     return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]
-
-
-def _common_cause(causes: Sequence[SpendingCause], audience: Audience) -> SpendingCause:
-    """Return the first cause without names, with the fix of all of them: that of the code if theirs differ."""
-    first = replace(causes[0], names=[], lifetime=None)
-    is_one = all(cause.fix == first.fix for cause in causes)
-    return first if is_one else replace(first, fix=fix_of(first.code, audience, first.kind))
-
-
-def _dollars(causes: Sequence[SpendingCause]) -> float | None:
-    amounts = [cause.dollars for cause in causes if cause.dollars is not None]
-    return round(sum(amounts), 6) if amounts else None

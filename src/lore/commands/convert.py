@@ -274,7 +274,19 @@ def _records(path: str) -> Iterator[bytes]:
     pieces = corpus.pieces(path)
     first = next(pieces, b"")
     if first.startswith(SQLITE):
-        yield from _read_table(path)
+        from lore.recording.agents import databases  # noqa: PLC0415 - few rows come as a database
+
+        try:
+            with closing(databases.connect(path)) as connection:
+                connection.text_factory = _text
+                cursor = connection.execute(_QUERY)
+                names = [str(column[0]) for column in cursor.description]
+                for row in cursor:
+                    values = [_text(value) if isinstance(value, bytes) else value for value in row]
+                    yield encode(dict(zip(names, values, strict=True)))
+        except databases.ERRORS as error:
+            label = corpus.show(path)
+            raise LoreError(f"{label}: {databases.reason_of(error)}", hint=_HINT, where=Where(label)) from None
         return
     text = b"".join((first, *pieces)).removeprefix(BOM).strip(SPACE)
     if is_crowded(text):
@@ -286,22 +298,6 @@ def _records(path: str) -> Iterator[bytes]:
     yield from (line if is_json(line) else b"null" for line in lines)
 
 
-def _read_table(path: str) -> Iterator[bytes]:
-    from lore.recording.agents import databases  # noqa: PLC0415 - few rows come as a database
-
-    try:
-        with closing(databases.connect(path)) as connection:
-            connection.text_factory = _text
-            cursor = connection.execute(_QUERY)
-            names = [str(column[0]) for column in cursor.description]
-            for row in cursor:
-                values = [_text(value) if isinstance(value, bytes) else value for value in row]
-                yield encode(dict(zip(names, values, strict=True)))
-    except databases.ERRORS as error:
-        label = corpus.show(path)
-        raise LoreError(f"{label}: {databases.reason_of(error)}", hint=_HINT, where=Where(label)) from None
-
-
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
@@ -310,7 +306,11 @@ def _parse_row(raw: bytes) -> GatewayRow | None:
     """Return a row whose JSON columns are texts or JSON; None if it is corrupt."""
     members = raw_members(raw) or {}
     seq, session = members.get("seq", b""), members.get("session_id", b"")
-    selector, content = (_column(members.get(name, b"")) for name in ("selector", "content"))
+    selector, content = (
+        text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+        for raw in (members.get("selector", b""), members.get("content", b""))
+    )
+    selector, content = (value.strip() if value and is_json(value) else b"" for value in (selector, content))
     if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or selector_place(Raw(selector)) is None:
         return None
     texts = insert_texts(Raw(content)) if content else None
@@ -318,12 +318,6 @@ def _parse_row(raw: bytes) -> GatewayRow | None:
         return None
     messages = array(content) if content[:1] == b"[" else [content]
     return GatewayRow(text_of(session), int(seq), Raw(selector), tuple(messages), {**members, "content": content})
-
-
-def _column(raw: bytes) -> bytes:
-    """Return the JSON in a column; empty if it holds none."""
-    value = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-    return value.strip() if value and is_json(value) else b""
 
 
 # durable deltas: one request
@@ -340,7 +334,9 @@ def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequenc
     placed_rows: list[tuple[int, GatewayRow]] = []
     for row in rows:
         target = min(row.place, len(messages))
-        place = _safe_place(messages, target)
+        place = min(target, len(messages) - 1)  # the last one that is not the end, after calls, or before their results
+        while place > 0 and ("call" in _tool_parts(messages[place - 1]) or "result" in _tool_parts(messages[place])):
+            place -= 1
         placed_rows.append((place, row if place == target else row._replace(selector=with_place(row.selector, place))))
     pieces, copied_bytes = [body[:at]], 0
     for place, row in sorted(placed_rows, key=lambda pair: (pair[0], pair[1].seq)):
@@ -348,14 +344,6 @@ def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequenc
         pieces += [raw[copied_bytes:begin], *(message + b"," for message in row.messages)]
         copied_bytes = begin
     return b"".join([*pieces, raw[copied_bytes:], body[end:]]), [row for _, row in placed_rows]
-
-
-def _safe_place(messages: Sequence[bytes], target: int) -> int:
-    """Return the last place up to `target` that is not the end, not after calls and not before their results."""
-    place = min(target, len(messages) - 1)
-    while place > 0 and ("call" in _tool_parts(messages[place - 1]) or "result" in _tool_parts(messages[place])):
-        place -= 1
-    return place
 
 
 def _tool_parts(raw: bytes) -> set[str]:
@@ -385,8 +373,7 @@ class DeltaReplay:
     def lines(self, recording: RequestRecording) -> Iterator[bytes]:
         """Yield a line for each request of a capture."""
         for exchange, turn in recording.exchanges():
-            body = self._replay(exchange, turn)
-            yield _encode_line(exchange, body).translate(None, b"\r\n") + b"\n"
+            yield _encode_line(exchange, self._replay(exchange, turn)).translate(None, b"\r\n") + b"\n"
 
     def _replay(self, exchange: Exchange, turn: Turn | None) -> bytes:
         """Return the body of a request with the rows of its session."""
@@ -402,10 +389,9 @@ class DeltaReplay:
         elif (session, turn.chain) not in self._chains:
             return exchange.body
         due = [
-            row
-            for row in self.rows
+            row for row in self.rows
             if row.session == session and (row.place < len(messages) or (session, row.seq) in self.inserted)
-        ]
+        ]  # fmt: skip
         body, rows = insert_rows(exchange.body, due)
         moved = {(row.session, row.seq): row for row in rows}
         self.rows = [moved.get((row.session, row.seq), row) for row in self.rows]
@@ -418,10 +404,8 @@ class DeltaReplay:
             return exchange.call.session
         if len(self._sessions) > 1 and not exchange.call.session:
             sample = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
-            raise LoreError(
-                f"the rows are of {len(self._sessions)} sessions ({sample}), and the requests do not name theirs",
-                hint="name one: --deltas ROWS#SESSION",
-            )
+            message = f"the rows are of {len(self._sessions)} sessions ({sample}), and the requests do not name theirs"
+            raise LoreError(message, hint="name one: --deltas ROWS#SESSION")
         return self._sessions[0] if len(self._sessions) == 1 else None
 
 
