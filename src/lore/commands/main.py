@@ -36,7 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
-        return INTERRUPTED if _was_interrupted(error) else _report_error(error, quiet="--redact" in args)
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__  # Python wraps an interrupt that comes while a class is created
+        return INTERRUPTED if cause is not None else _report_error(error, quiet="--redact" in args)
 
 
 def _run(args: list[str]) -> int:
@@ -97,13 +100,6 @@ def command(*, without_overview: bool = False) -> Callable[..., object]:
     from lore.commands.overview import overview
 
     return tree(overview)
-
-
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Return whether an interrupt caused an error: Python wraps one that comes while a class is created."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__
-    return error is not None
 
 
 def _prepare_streams() -> None:

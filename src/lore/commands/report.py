@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from lore.commands import common, flags
 from lore.errors import LoreError, Where, did_you_mean
 from lore.judge.sums import Copies, LedgerRequest
-from lore.model.ledger import Ledger
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, inputs, written_at
@@ -68,7 +67,12 @@ def run(options: ReportOptions) -> int:
         (on_terminal and form == common.HTML and not options.open_page, "a page is for a browser, not for a terminal",
          "--open, or name a file: -o page.html"),
     )  # fmt: skip
-    page = _page_of(options) if form == common.HTML else None
+    page = None
+    if form == common.HTML:  # refused, before anything is read, if it cannot be written
+        targets = None if options.output is None and options.open_page else [f"html={options.output or '-'}"]
+        page = common.page_target(targets, opens=options.open_page, name="report")
+        if page is not None and options.output is not None and not options.force and os.path.isfile(page.path):
+            raise LoreError(f"{options.output} exists", hint="name another file, or overwrite it with --force")
     loaded, now = common.find_settings(options.config), time.time()
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
     files = [replace(file, optional=bool(selection.looked)) for file in inputs(selection.paths, selection.accepts)]
@@ -99,21 +103,11 @@ def run(options: ReportOptions) -> int:
     return 3 if spending.result.failed else 0
 
 
-def _page_of(options: ReportOptions) -> common.PageTarget:
-    """Return where pages are written; raises LoreError, before anything is read, if that is impossible."""
-    output = options.output
-    targets = None if output is None and options.open_page else [f"html={output or '-'}"]
-    page = common.page_target(targets, opens=options.open_page, name="report")
-    assert page is not None
-    if output is not None and not options.force and os.path.isfile(page.path):
-        raise LoreError(f"{output} exists", hint="name another file, or overwrite it with --force")
-    return page
-
-
 def _write_trace(
     files: list[Input], selection: common.Selection, ledgers: Ledgers, options: ReportOptions, progress: Progress | None
 ) -> int:  # fmt: skip
     """Write a trace with each request once; raises LoreError without recordings, or for a damaged named one."""
+    from lore.report.redacted import redacted_error
     from lore.report.trace import trace_of
 
     copies, failures, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
@@ -121,10 +115,16 @@ def _write_trace(
     for file, ledger in ledgers.read(files_by_time, progress):
         recordings += 1
         if ledger.message is not None:
-            failures.append(_describe_incomplete(file, ledger, redact=options.redact))
+            hint = "name recordings: `lore formats` lists what lore reads"
+            error = LoreError(ledger.message, hint=hint, where=Where(ledger.path))
+            error = redacted_error(error) if options.redact else error
+            if file.is_named and not ledger.rows:
+                raise error
+            label = "" if error.message.startswith(ledger.path) else f"{ledger.path}: "
+            failures.append(f"{label}{error.message}")
         for request in requests_of(ledger, AgentLog(None, file, None), copies, set()):
-            redacted_request = request._replace(row=common.redacted_if(options.redact, request.row))
-            requests.append((corpus.show(file.path), redacted_request))
+            row = common.redacted_if(options.redact, request.row)
+            requests.append((corpus.show(file.path), request._replace(row=row)))
     if not recordings:
         raise no_recordings_error(selection.looked or selection.paths)
     trace = trace_of(requests)
@@ -138,18 +138,6 @@ def _write_trace(
         common.tell(f"note: {trace.otherData['note']}")
     _write(render(trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, files)
     return 3 if failures else 0
-
-
-def _describe_incomplete(file: Input, ledger: Ledger, *, redact: bool) -> str:
-    """Return why a recording is not complete; raises LoreError if it was named and has no request."""
-    from lore.report.redacted import redacted_error
-
-    hint = "name recordings: `lore formats` lists what lore reads"
-    error = LoreError(ledger.message or "", hint=hint, where=Where(ledger.path))
-    error = redacted_error(error) if redact else error
-    if file.is_named and not ledger.rows:
-        raise error
-    return error.message if error.message.startswith(ledger.path) else f"{ledger.path}: {error.message}"
 
 
 def _write(data: bytes, advice: str, options: ReportOptions, files: list[Input]) -> None:

@@ -114,8 +114,17 @@ def list_sessions(
     load_plugins()
     groups, places, failed = agent_logs(surroundings, agent)
     databases = {log.file.path.rpartition("#")[0] for logs in groups for log in logs if not log.file.size}
-    total = sum(log.file.size for logs in groups for log in logs) + sum(map(_size, databases))
-    by_time, count = newest_first(groups, partial(_is_log_of, project=project) if project else None), len(groups)
+    total = sum(log.file.size for logs in groups for log in logs)
+    for path in filter(None, databases):
+        with suppress(OSError, ValueError):
+            total += os.stat(path).st_size
+
+    def is_of_project(log: AgentLog) -> bool:
+        with suppress(LoreError):
+            return is_in_project(folder_of(log) or "", project)
+        return False
+
+    by_time, count = newest_first(groups, is_of_project if project else None), len(groups)
     if since is not None or project:
         by_time = list(takewhile(lambda pair: since is None or pair[0] >= since, by_time))
         count = len(by_time)
@@ -139,19 +148,6 @@ def list_sessions(
         sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
         unread=unread_logs(places, failed), looked=searched_places(places), failed=failed,
     )  # fmt: skip
-
-
-def _is_log_of(log: AgentLog, project: str) -> bool:
-    with suppress(LoreError):
-        return is_in_project(folder_of(log) or "", project)
-    return False
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size if path else 0
-    except (OSError, ValueError):
-        return 0
 
 
 def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copies: Copies) -> FoundSession:

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from lore.cache.rules import FOR_READING, DatedRule, DatedRules
+from lore.cache.rules import FOR_READING, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
 from lore.commands.check import name_unjudged
-from lore.config import Loaded
 from lore.errors import LoreError
 from lore.judge.totals import is_unjudged
 from lore.model.patterns import matches_shell
@@ -82,7 +81,14 @@ def run(options: SimulateOptions) -> int:
 
     Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """
-    settings = _check_options(options)
+    common.refuse(
+        (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
+        (bool(options.measured) and options.by is not None, "--by shows no measured reads",
+         "leave it out with --measured"),
+        (options.model is not None and not options.rules, "--model chooses among --rules",
+         "or try --what-if model=NAME"),
+    )  # fmt: skip
+    settings = common.find_settings(options.config)
     dated = Dated.of(settings, options.rules_file or "")
     if options.rules:
         answer = list_rules(dated.rules(), options.model)
@@ -141,20 +147,7 @@ def _answer(
     return 3 if unjudged else 0
 
 
-def _check_options(options: SimulateOptions) -> Loaded:
-    """Return the settings; raises LoreError for options that contradict each other."""
-    common.refuse(
-        (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
-        (bool(options.measured) and options.by is not None, "--by shows no measured reads",
-         "leave it out with --measured"),
-        (options.model is not None and not options.rules, "--model chooses among --rules",
-         "or try --what-if model=NAME"),
-    )  # fmt: skip
-    return common.find_settings(options.config)
-
-
 def _write(result: SimulateResult, options: SimulateOptions) -> None:
-    """Write a result on standard output in the form that was asked for."""
     if options.as_json:
         common.write_json(result)
     elif options.by:
@@ -175,13 +168,11 @@ def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:
         if not providers:
             raise LoreError(f"no rule names the model {model}", hint="lore simulate --rules lists all rules")
         rows = [row for row in rows if row.provider in {*providers, "*"}]
-    results = [_describe_rule(row) for row in rows]
+    results: list[RuleResult] = []
+    for row in rows:
+        value = row.value
+        if isinstance(value, Decimal):
+            value = int(value) if value == int(value) else float(value)
+        fields = {"value": value, "valid_from": row.valid_from.isoformat(), "used": row.rule not in FOR_READING}
+        results.append(copy_fields(RuleResult, row, **fields))
     return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=results)
-
-
-def _describe_rule(row: DatedRule) -> RuleResult:
-    value = row.value
-    if isinstance(value, Decimal):
-        value = int(value) if value == int(value) else float(value)
-    used = row.rule not in FOR_READING
-    return copy_fields(RuleResult, row, value=value, valid_from=row.valid_from.isoformat(), used=used)
