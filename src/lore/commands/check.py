@@ -19,7 +19,6 @@ from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.report.commands import compaction_advice
 from lore.report.forms.registry import Report
 from lore.report.forms.terminal import Terminal, known_cost
 from lore.report.plain import counted, place_of
@@ -222,7 +221,11 @@ def _report(
         unseen_note = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         cost = known_cost(outcome.result.summary)
         common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{unseen_note}{cost}")
-    more_commands = [*compaction_advice(*outcome.longest)] if outcome.longest[0] else []
+    more_commands: list[tuple[str, str]] = []
+    if outcome.longest[0]:
+        from lore.report.commands import compaction_advice
+
+        more_commands = [*compaction_advice(*outcome.longest)]
     writers: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, more_commands=more_commands)}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError, reason_of
 from lore.files import config_root, current_folder, make_folder, relative
+from lore.report.plain import Escaping, visible
 
 if TYPE_CHECKING:
     import typer
@@ -101,7 +102,6 @@ def refuse(*cases: tuple[bool, str, str]) -> None:
 def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
     """Open standard output (a terminal gets invisible characters as escapes), or a file that is written atomically."""
     from lore.recording.corpus import STDIN
-    from lore.report.plain import Escaping
     from lore.run.outputs import open_output
 
     if output in (None, STDIN):
@@ -202,8 +202,6 @@ def tail_policy(policy: str | None, configured: Policy) -> Policy:
 
 def say_problems(problems: Problems) -> None:
     """Name the problems of a run on standard error."""
-    from lore.report.plain import visible
-
     for problem in problems.kept:
         place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
         print(visible(f"{problem.code} {place}: {problem.message}"), file=sys.stderr)
@@ -218,8 +216,6 @@ def log(verbose: bool) -> Callable[[str], None]:
 
 def tell(text: str) -> None:
     """Write one line to standard error."""
-    from lore.report.plain import visible
-
     text = visible(text)
     print(f"./{text}" if text.startswith("::") else text, file=sys.stderr, flush=True)  # no workflow command
 
@@ -231,8 +227,6 @@ def can_ask() -> bool:
 
 def ask_confirmation(question: str) -> bool:
     """Ask on standard error, and return whether standard input answers yes."""
-    from lore.report.plain import visible
-
     print(visible(question), end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

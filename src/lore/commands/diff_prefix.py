@@ -32,14 +32,7 @@ from lore.model.fact import format_share
 from lore.model.results import Finding
 from lore.model.state import Change
 from lore.model.turn import Call, Memo, Turn
-from lore.prefix.overlap import (
-    ChainSums,
-    canonical_of,
-    count_canonical_bytes,
-    count_shared_segments,
-    find_divergence,
-    name_relation,
-)
+from lore.prefix import overlap
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.corpus import Name
@@ -383,8 +376,8 @@ class PairFigures:
 
     def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
         self._counter, self._redact = counter, redact
-        self._canonical = ChainSums(lambda segment: len(canonical_of(segment)))
-        self._tokens = None if counter is None else ChainSums(lambda segment: counter.count(segment.data))
+        self._canonical = overlap.ChainSums(lambda segment: len(overlap.canonical_of(segment)))
+        self._tokens = None if counter is None else overlap.ChainSums(lambda segment: counter.count(segment.data))
         self._latest = first
         for sums in filter(None, (self._canonical, self._tokens)):
             sums.advance(first.prompt, 0)
@@ -396,10 +389,11 @@ class PairFigures:
     ) -> results.DiffResult:  # fmt: skip
         """Return the result for the next pair; `with_turn` adds the chain and turn of its right side."""
         usage, verdict = pair.current.usage, pair.current.verdict
+        prompts = pair.previous.prompt, pair.current.prompt
         return results.DiffResult(
             left=left, right=right, file=file, prompt=self._lengths(pair),
-            relation=name_relation(pair.previous.prompt, pair.current.prompt, pair.overlap),
-            divergence=find_divergence(pair.previous.prompt, pair.current.prompt, pair.overlap, pair.bytes.common),
+            relation=overlap.name_relation(*prompts, pair.overlap),
+            divergence=overlap.find_divergence(*prompts, pair.overlap, pair.bytes.common),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes_of((finding for _, finding in findings_of(pair, place)), redact=self._redact),
             caches=list(caches), billed=None if usage is None else results.UsageResult.of(usage),
@@ -413,11 +407,11 @@ class PairFigures:
         previous = pair.previous
         if (previous.chain, previous.number) != (self._latest.chain, self._latest.number):
             # A request may continue any earlier request: measure from that one.
-            shared = count_shared_segments(self._latest.prompt, previous.prompt)
+            shared = overlap.count_shared_segments(self._latest.prompt, previous.prompt)
             for sums in filter(None, (self._canonical, self._tokens)):
                 sums.advance(previous.prompt, shared)
         self._latest = pair.current
-        canonical = count_canonical_bytes(self._canonical, previous.prompt, pair.current.prompt, pair.overlap)
+        canonical = overlap.count_canonical_bytes(self._canonical, previous.prompt, pair.current.prompt, pair.overlap)
         self._canonical.advance(pair.current.prompt, pair.overlap.common)
         tokens = None
         if self._tokens is not None and self._counter is not None:

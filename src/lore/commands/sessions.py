@@ -37,15 +37,8 @@ from lore.report.plain import counted, last_part, when
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 from lore.run import recent
+from lore.run.spending import overview
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import (
-    drop_logged,
-    every_request,
-    is_in_project,
-    logged_work,
-    searched_places,
-    unread_logs,
-)
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
@@ -121,7 +114,7 @@ def list_sessions(
 
     def is_of_project(log: AgentLog) -> bool:
         with suppress(LoreError):
-            return is_in_project(folder_of(log) or "", project)
+            return overview.is_in_project(folder_of(log) or "", project)
         return False
 
     by_time, count = newest_first(groups, is_of_project if project else None), len(groups)
@@ -146,7 +139,7 @@ def list_sessions(
     rows.sort(key=lambda row: row.latest_at or row.written_at or "", reverse=True)  # a copied log has a new file time
     return FoundSessions(
         sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
-        unread=unread_logs(places, failed), looked=searched_places(places), failed=failed,
+        unread=overview.unread_logs(places, failed), looked=overview.searched_places(places), failed=failed,
     )  # fmt: skip
 
 
@@ -169,12 +162,12 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
     )  # fmt: skip
     if not first.format:
         return row
-    sums, latest, copies_before, logged = Sums(), None, copies.count, logged_work(logs)
+    sums, latest, copies_before, logged = Sums(), None, copies.count, overview.logged_work(logs)
     for log, ledger in log_ledgers:
-        for request in every_request(ledger, log):
+        for request in overview.every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None
             if not copies.has(request.row, log.file.path):
-                sums.add(drop_logged(request, logged))
+                sums.add(overview.drop_logged(request, logged))
     spending = sums.result(row.path, row.title)
     billed = spending.billed_requests
     return replace(

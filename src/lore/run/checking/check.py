@@ -34,15 +34,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, ahead, inputs, join_bodies
 from lore.recording.opening import reader_named
-from lore.run.checking.verdicts import (
-    CheckContext,
-    InterruptedRunError,
-    judge_file,
-    key_of,
-    path_of,
-    place_of,
-    processes_for,
-)
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, place_of, processes_for
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
 
@@ -218,7 +210,12 @@ def _could_match(totals: RunTotals, context: CheckContext, entry: BaselineEntry)
     if entry.path in totals.complete_keys:
         return True
     is_elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
-    return not is_elsewhere and not os.path.lexists(path_of(entry.path, context.root))
+    return not is_elsewhere and not os.path.lexists(_path_of(entry.path, context.root))
+
+
+def _path_of(key: str, root: str) -> str:
+    """Return the path that a key stands for."""
+    return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
 
 
 # who judges files: this process, others of this machine, a cluster
@@ -336,7 +333,7 @@ def _unjudged_matcher(totals: RunTotals, root: str) -> Callable[[str], bool]:
         suffix = "" if path_pattern.is_literal else path_pattern.text.removeprefix(path_pattern.folder)
         is_hidden = suffix != "." and (suffix.startswith(".") or "/." in suffix)  # hidden files are not listed
         base = path_pattern.text if path_pattern.is_literal else path_pattern.folder.rstrip("/")
-        folder, top = path_of(base, root) if base else root or os.curdir, root or current_folder()
+        folder, top = _path_of(base, root) if base else root or os.curdir, root or current_folder()
         top, real_folder = os.path.realpath(top) if top else "", os.path.realpath(folder)
         is_inside = bool(top) and (real_folder == top or real_folder.startswith(os.path.join(top, "")))
         if filesystem.is_remote(path) or is_hidden or not is_inside:  # no `top`: the current folder was deleted

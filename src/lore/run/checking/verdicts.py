@@ -86,11 +86,6 @@ def key_of(path: str, root: str) -> str:
     return corpus.show(relative(path, root).replace(os.sep, "/"))
 
 
-def path_of(key: str, root: str) -> str:
-    """Return the path that a key stands for."""
-    return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
-
-
 # one file
 
 
