@@ -126,9 +126,6 @@ def run(options: CheckOptions) -> int:
     return code
 
 
-# what to judge
-
-
 def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
     """Return how to judge: the settings, and the options that override them."""
     path = options.baseline
@@ -199,9 +196,6 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
     if len(tables) > 1 or folder in ("", "-"):
         raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
     return (form, folder), [text for text in reports if text not in tables]
-
-
-# the answer
 
 
 def _report(

@@ -195,9 +195,6 @@ def _signals(handler: Callable[[int, FrameType | None], None], *signals: int) ->
             signal.signal(number, old_handler)
 
 
-# one session
-
-
 class MemoryMaker(Protocol):
     """The function that a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
 

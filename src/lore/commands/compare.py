@@ -80,8 +80,6 @@ def run(
     return 3 if result.failed else 0
 
 
-# sides
-
 _HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-06-30), several joined by commas"
 _VERSION = re.compile(r"(<=|>=|<|>|=)?\s*v?(\d[\w.+-]*)")
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq}
@@ -162,8 +160,6 @@ _TESTS: dict[str, Callable[[str], Test]] = {
     "gateway": lambda value: lambda request: request.row.gateway == ("" if value == "none" else value),
     "project": lambda value: lambda request: is_in_project(request.project, value),
 }
-
-# the comparison
 
 _MOST_NAMED = 3  # clients and models in a hint
 

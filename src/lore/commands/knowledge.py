@@ -218,9 +218,6 @@ def _refuse_turn(path: str) -> None:
         raise LoreError(f"{name} is one turn: knowledge belongs to a session", hint="leave #TURN out")
 
 
-# entries as users name them
-
-
 def _find(state: FoldedSession, name: str) -> str:
     """Return the id that a user means: the id, the short form that prompts show, or a prefix that no other id has."""
     known_ids = list(state.knowledge)

@@ -181,8 +181,6 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
     )  # fmt: skip
 
 
-# for a person
-
 _SESSION = (
     TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
     TableColumn("cost", right=True), TableColumn("share read", right=True, drop=2),

@@ -326,8 +326,6 @@ def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     )  # fmt: skip
 
 
-# for a person
-
 _STYLES = {"created": "green", "extended": "cyan", "conflict": "red", "failed": "red"}
 _DONE = {"delete": "deleted", "move": "moved", "bind": "bound"}
 

@@ -177,9 +177,6 @@ def conclude(
     return totals.checked()
 
 
-# the baseline
-
-
 def _read_baseline(context: CheckContext) -> Baseline | None:
     """Return the baseline, if there is one; raises LoreError if it cannot be read or is damaged.
 
@@ -216,9 +213,6 @@ def _could_match(totals: RunTotals, context: CheckContext, entry: BaselineEntry)
 def _path_of(key: str, root: str) -> str:
     """Return the path that a key stands for."""
     return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
-
-
-# who judges files: this process, others of this machine, a cluster
 
 
 class ClusterJob(Struct, frozen=True):

@@ -42,9 +42,6 @@ class InterruptedRunError(Exception):
     """The user interrupted the run; raised by a callback for progress."""
 
 
-# the loop
-
-
 def verdicts(
     recording: Recording, judge: Judge, place: Place, predict: Callable[[Turn], Predicted] | None = None
 ) -> Iterator[tuple[TurnVerdict | None, list[Finding]]]:
@@ -71,9 +68,6 @@ def audience_of(recording: Recording, audience: Audience | None) -> Audience:
     return audience or ("user" if recording.events and recording.reader.name != "lore" else "author")
 
 
-# where findings are reported
-
-
 def place_of(path: str, root: str) -> Place:
     """Return where a file's findings are reported; its key is relative to `root`, the current folder if empty."""
     return Place(corpus.show(path), key_of(path, root))
@@ -84,9 +78,6 @@ def key_of(path: str, root: str) -> str:
     if path == corpus.STDIN or filesystem.is_remote(path) or corpus.is_stored(path):
         return corpus.show(path)
     return corpus.show(relative(path, root).replace(os.sep, "/"))
-
-
-# one file
 
 
 class CheckContext(Struct, frozen=True):
