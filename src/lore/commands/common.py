@@ -269,6 +269,9 @@ def interruptible(*, is_on: bool = True) -> Generator[Callable[[], bool]]:
     Yields a function that returns whether there was one. An existing handler of interrupts is kept. A command that
     waits for its input (not `is_on`) stops at once.
     """
+    if not is_on or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
     interrupts: list[int] = []
 
     def note(number: int, _: object) -> None:
@@ -276,15 +279,11 @@ def interruptible(*, is_on: bool = True) -> Generator[Callable[[], bool]]:
             raise KeyboardInterrupt
         interrupts.append(number)
 
-    old_handler = signal.getsignal(signal.SIGINT)
-    replaces_handler = is_on and old_handler is signal.default_int_handler
-    if replaces_handler:
-        signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, note)
     try:
         yield lambda: bool(interrupts)
     finally:
-        if replaces_handler:
-            signal.signal(signal.SIGINT, old_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 WAITED_SECONDS = 0.5  # without an answer, before a bar is drawn

@@ -411,20 +411,19 @@ class DeltaReplay:
 
 def _encode_line(exchange: Exchange, body: bytes) -> bytes:
     """Return a request as the format `bodies` reads it: alone, or with its other recorded facts."""
-    call, facts = exchange.call, dict[str, object]()
-    if exchange.at is not None:
-        facts["timestamp"] = exchange.at
-    if call.endpoint:
-        facts["url"] = call.endpoint if call.endpoint.startswith("/") else f"https://{call.endpoint}"
-    if call.session:
-        facts["headers"] = {"session-id": call.session}
-    if call.status is not None:
-        facts["status"] = call.status
-    if exchange.response_id:
-        facts["response"] = {"id": exchange.response_id}
+    call, usage = exchange.call, None
     if exchange.usage is not None:
         split = _counts(exchange.usage, _LIFETIMES)
-        facts["usage"] = {**_counts(exchange.usage, _COUNTS), **({"cache_creation": split} if split else {})}
+        usage = {**_counts(exchange.usage, _COUNTS), **({"cache_creation": split} if split else {})}
+    known_facts: dict[str, object] = {
+        "timestamp": exchange.at,
+        "url": call.endpoint if not call.endpoint or call.endpoint.startswith("/") else f"https://{call.endpoint}",
+        "headers": {"session-id": call.session} if call.session else None,
+        "status": call.status,
+        "response": {"id": exchange.response_id} if exchange.response_id else None,
+        "usage": usage,
+    }
+    facts = {name: value for name, value in known_facts.items() if value not in (None, "")}
     if not facts:
         return body
     request = encode(_text(body)) if exchange.fidelity == "wire" else bytes(body)

@@ -328,9 +328,10 @@ def _unjudged_matcher(totals: RunTotals, root: str) -> Callable[[str], bool]:
         is_hidden = suffix != "." and (suffix.startswith(".") or "/." in suffix)  # hidden files are not listed
         base = path_pattern.text if path_pattern.is_literal else path_pattern.folder.rstrip("/")
         folder, top = _path_of(base, root) if base else root or os.curdir, root or current_folder()
-        top, real_folder = os.path.realpath(top) if top else "", os.path.realpath(folder)
-        is_inside = bool(top) and (real_folder == top or real_folder.startswith(os.path.join(top, "")))
-        if filesystem.is_remote(path) or is_hidden or not is_inside:  # no `top`: the current folder was deleted
+        if filesystem.is_remote(path) or is_hidden or not top:  # no `top`: the current folder was deleted
+            return True
+        top, real_folder = os.path.realpath(top), os.path.realpath(folder)
+        if real_folder != top and not real_folder.startswith(os.path.join(top, "")):
             return True
         return any(map(path_pattern.matches, unjudged_keys(folder)))
 
