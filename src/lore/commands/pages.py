@@ -113,43 +113,36 @@ def write_pages(
     target: PageTarget, intro: Intro, files: list[Input], context: CheckContext, *, verbose: bool, colour: bool | None,
     cache: str | None = None, listed: Listed | None = None,
 ) -> None:  # fmt: skip
-    """Write pages of a command's answer and of recordings, report their path, and open them.
+    """Write pages of a command's answer and of recordings, report their path and size, and open them.
 
     `listed` are the sessions that the command lists, by path (None: those that are read), with their sums. `cache`
     is the one to predict; None: the cache that served each turn.
     """
-    with progress(is_on=not verbose, colour=colour, what="drawing") as update:
-        size = _write(target.path, intro, files, context, cache, listed, update)
-    if not target.path:
-        sys.stdout.flush()
-        return
-    index = os.path.join(target.path, "index.html") if is_folder(target.path) else target.path
-    if not corpus.is_stream(target.path):
-        suffix = " with the pages of its folder" if is_folder(target.path) else ""
-        tell(f"{corpus.show(index)}: {size / 1e6:,.2f} MB{suffix}")
-    if target.opens and not webbrowser.open(Path(index).absolute().as_uri()):
-        tell(f"no browser could be opened: open {corpus.show(index)}")
-
-
-def _write(
-    path: str, intro: Intro, files: Sequence[Input], context: CheckContext, cache: str | None, listed: Listed | None,
-    update: Progress | None,
-) -> int:  # fmt: skip
-    """Write pages to a path (empty: standard output) and return how many bytes they have."""
     load_plugins()
-    sessions = list_sessions(files)
+    path, sessions, size, text = target.path, list_sessions(files), 0, ""
     if listed is not None and not is_folder(path):
         full_paths = set(list(listed)[:IN_FULL])
         sessions = [file for file in sessions if corpus.show(file.path) in full_paths]
     recordings = [file.path for file in sessions if not file.stream and os.path.isfile(file.path)]
-    with closing(_read_sessions(sessions, context, cache, update)) as page_sessions:
+    with (
+        progress(is_on=not verbose, colour=colour, what="drawing") as update,
+        closing(_read_sessions(sessions, context, cache, update)) as page_sessions,
+    ):
         if is_folder(path):
-            return _write_folder(path, intro, page_sessions, listed, recordings)
-        text = render_page(_one_page(intro, page_sessions, listed))
-    if path:
-        return write_file(path, text.encode("utf-8", "backslashreplace"), recordings)
-    sys.stdout.write(text)
-    return len(text.encode())
+            size = _write_folder(path, intro, page_sessions, listed, recordings)
+        else:
+            text = render_page(_one_page(intro, page_sessions, listed))
+    if not path:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    index = os.path.join(path, "index.html") if is_folder(path) else path
+    size = size or write_file(path, text.encode("utf-8", "backslashreplace"), recordings)
+    if not corpus.is_stream(path):
+        suffix = " with the pages of its folder" if is_folder(path) else ""
+        tell(f"{corpus.show(index)}: {size / 1e6:,.2f} MB{suffix}")
+    if target.opens and not webbrowser.open(Path(index).absolute().as_uri()):
+        tell(f"no browser could be opened: open {corpus.show(index)}")
 
 
 def _read_sessions(

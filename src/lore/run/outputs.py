@@ -67,7 +67,7 @@ def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Genera
 
 
 def write_file(path: str, data: bytes, inputs: Iterable[str]) -> int:
-    """Write a file, replacing one that exists but no pipe or device; return how many bytes. Raises LoreError."""
+    """Write a file (a pipe or device is not replaced) and return how many bytes. Raises LoreError."""
     if not corpus.is_stream(path):
         with open_output(path, force=True, inputs=inputs) as file:
             return file.write(data)

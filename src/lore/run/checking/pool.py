@@ -145,7 +145,7 @@ def _executor(jobs: int) -> ProcessPoolExecutor:
 
 
 def _method() -> str:
-    """Return how processes start: by fork if that is safe, that is, without other threads, also of clients."""
+    """Return how processes start: by fork if that is safe, that is, without other threads, also those of `fsspec`."""
     can_fork = sys.platform == "linux" and threading.active_count() == 1 and "fsspec" not in sys.modules
     return "fork" if can_fork and "fork" in multiprocessing.get_all_start_methods() else "spawn"
 
