@@ -282,7 +282,7 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
             common_cause = replace(common_cause, fix=fix_of(common_cause.code, audience, common_cause.kind))
         words = cause_in_words(common_cause)
         shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
-        amounts = [[cause.dollars for cause in side if cause.dollars is not None] for side in cause_lists]
+        amounts = [[cause.dollars for cause in found if cause.dollars is not None] for found in cause_lists]
         paid = [round(sum(dollars), 6) if dollars else None for dollars in amounts]
         costs = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(

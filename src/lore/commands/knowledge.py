@@ -129,13 +129,10 @@ def list_(
     signatures = Planner(Rules()).signatures_in_prompt(main).changed
     pinned_meanings = {entry.id: signature(entry.title, entry.content) for entry in main.pinned or ()}
     for fact in sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id)):
-        meaning, place = (
-            signature(fact.title, fact.content),
-            None,
-        )  # how the prompt holds the entry with its meaning now
-        if state.is_own:
-            place = "pinned" if pinned_meanings.get(fact.id) == meaning else "delta"
-            place = "waiting" if main.pinned is None or signatures.get(fact.id) != meaning else place
+        meaning, place = signature(fact.title, fact.content), None
+        if state.is_own:  # how the prompt holds the entry with its meaning now
+            is_held = main.pinned is not None and signatures.get(fact.id) == meaning
+            place = "waiting" if not is_held else "pinned" if pinned_meanings.get(fact.id) == meaning else "delta"
         entries.append(KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, place))
     result = KnowledgeResult(session=state.id, knowledge=entries, problems=problems.kept)
     return answer(result, write_knowledge, as_json=as_json, color=color)
