@@ -146,10 +146,6 @@ class TurnComparison(NamedTuple):
     dated: Dated = PACKAGED  # the cache and price rules
     audience: Audience | None = None  # audience for fixes; None: chosen by the format
 
-    def figures(self, first: Turn) -> PairFigures:
-        """Return a `PairFigures` for the pairs of a chain that begins with this turn."""
-        return PairFigures(first, self.options.counter, redact=self.redact)
-
     def predict(self, turn: Turn) -> list[results.CachePrediction]:
         """Predict from earlier turns what each cache reads of this turn; call it for each turn, in order."""
         rows: list[results.CachePrediction] = []
@@ -206,7 +202,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     pair = _pair_of(first, second, comparison, same_chain=same_chain)
     comparison.predict(pair.previous)
     place = Place(paths[1], audience=comparison.audience or ("user" if second.basis is not None else "author"))
-    return comparison.figures(pair.previous).describe(
+    return PairFigures(pair.previous, comparison).describe(
         pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.current)
     )
 
@@ -348,11 +344,11 @@ class _SessionPairs:
             turn, pair, predicted = verdict.turn, verdict.pair, comparison.predict(verdict.turn)
             if pair is None:
                 if not turn.failed:
-                    figures[turn.chain] = comparison.figures(turn)
+                    figures[turn.chain] = PairFigures(turn, comparison)
                 yield verdict, None
                 continue
             if pair.previous.chain != turn.chain:
-                figures[turn.chain] = comparison.figures(pair.previous)
+                figures[turn.chain] = PairFigures(pair.previous, comparison)
             sides = [
                 _describe(_name_of(recording, side), recording, side, comparison.options)
                 for side in (pair.previous, turn)
@@ -369,14 +365,12 @@ class _SessionPairs:
 
 
 class PairFigures:
-    """Describes the successive pairs of one chain, from its first turn on; each segment is measured once.
+    """Describes the successive pairs of one chain, from its first turn on; each segment is measured once."""
 
-    Tokens are counted if there is a `counter`; with `redact` no result holds content.
-    """
-
-    def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
-        self._counter, self._redact = counter, redact
+    def __init__(self, first: Turn, comparison: TurnComparison) -> None:
+        self._counter, self._redact = comparison.options.counter, comparison.redact
         self._canonical = overlap.ChainSums(lambda segment: len(overlap.canonical_of(segment)))
+        counter = self._counter
         self._tokens = None if counter is None else overlap.ChainSums(lambda segment: counter.count(segment.data))
         self._latest = first
         for sums in filter(None, (self._canonical, self._tokens)):

@@ -118,15 +118,15 @@ def _report_error(error: Exception, *, quiet: bool) -> int:
 
     if isinstance(error, LoreError):
         place = f"  --> {error.where}" if error.where is not None and error.where[1:] != (None, None) else ""
-        _say(f"error: {error.message}", place, _hint(error.hint), *(f"  {choice}" for choice in error.choices))
+        hint = f"hint: {error.hint}" if error.hint else ""
+        _say(f"error: {error.message}", place, hint, *(f"  {choice}" for choice in error.choices))
         return error.exit_code
     if hasattr(error, "format_message"):
         _say(*_usage_error(error))
         return USAGE
     if isinstance(error, OSError):
-        _say(
-            f"error: {(error.strerror or str(error)).lower()}", _hint("lore could not write its answer, or read a file")
-        )
+        reason = (error.strerror or str(error)).lower()
+        _say(f"error: {reason}", "hint: lore could not write its answer, or read a file")
         return USAGE
     if os.environ.get("LORE_DEBUG") == "1":
         import traceback
@@ -153,11 +153,7 @@ def _usage_error(error: Any) -> tuple[str, str]:
         matches = ["--min-reuse"]
     message, help_command = str(error.format_message() if names is None else error.message), f"{path} --help"
     hint = f"did you mean {matches[0]}? all options: {help_command}" if matches else help_command
-    return f"error: {' '.join(message.split())}", _hint(hint)
-
-
-def _hint(text: str | None) -> str:
-    return f"hint: {text}" if text else ""
+    return f"error: {' '.join(message.split())}", f"hint: {hint}"
 
 
 def _say(*lines: str) -> None:
