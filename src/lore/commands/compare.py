@@ -187,10 +187,11 @@ def compare(
             raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
     billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
     notes: list[str] = []
-    for side in sums:  # each client counts its versions by itself
-        clients = ", ".join(sorted({name.partition(" ")[0] for name in side.name_counts["client"]}))
-        if "version:" in side.side.name and "," in clients and not notes:
-            notes = [f"{side.side.name} takes versions of {clients}: name the agent, too (agent:NAME,version:…)"]
+    for side in sums:
+        clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
+        if "version:" in side.side.name and len(clients) > 1 and not notes:  # each client counts its versions by itself
+            names = ", ".join(clients)
+            notes = [f"{side.side.name} takes versions of {names}: name the agent, too (agent:NAME,version:…)"]
     failed = [f"{ledger.path}: {ledger.message}" for ledger in by_path.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(),

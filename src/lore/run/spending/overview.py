@@ -99,9 +99,9 @@ def unread_logs(places: list[LogPlace], failed: list[str]) -> list[UnreadLogs]:
         if agent.is_read or not (files := sum(1 for _ in files_of(place, lambda _, e: failed.append(e.message)))):
             continue
         plug_in = next((plug_in_of(name) for name in agent.formats if plug_in_of(name)), "")
-        reason = lacks_plug_in(plug_in, "its reader").message if plug_in else LATER if agent.formats else ""
-        row = agent.name, agent.title, corpus.show(place.path), files, reason or why_unread(agent.name)
-        unread.append(UnreadLogs(*row))
+        reason = LATER if agent.formats else why_unread(agent.name)
+        reason = lacks_plug_in(plug_in, "its reader").message if plug_in else reason
+        unread.append(UnreadLogs(agent.name, agent.title, corpus.show(place.path), files, reason))
     return unread
 
 
