@@ -15,10 +15,10 @@ import orjson
 
 from bench import clock, files
 from bench.generate import pool
+from lore.commands.convert import convert_recording
 from lore.recording.base import Problems
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.converting import convert_recording
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice

@@ -68,7 +68,7 @@ def adds_up(prediction):
 
 
 def predicted(*paths, cache=None):
-    predictor = Predictor(load(None), cache)
+    predictor = Predictor(load(), cache)
     predictions = []
     for path in paths:
         predictor.begin_recording()

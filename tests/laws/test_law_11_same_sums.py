@@ -13,6 +13,7 @@ from conftest import CORPUS, recordings
 from judge.pi_sessions import session
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
 from lore.commands.compare import SelectedSide, compare
+from lore.commands.pages import read_session
 from lore.commands.sessions import list_sessions
 from lore.judge.sums import rebilled_dollars, rebilled_tokens
 from lore.model.results.simulate import SimulateResult
@@ -21,7 +22,6 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
-from lore.run.pages import read_session
 from lore.run.rules import PACKAGED
 from lore.run.running import judge_running
 from lore.run.simulation import simulate

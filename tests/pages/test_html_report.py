@@ -96,7 +96,7 @@ def test_folder_without_sessions_has_only_index():
 
 
 def test_one_page_shows_sessions_that_lost_most(monkeypatch):
-    monkeypatch.setattr("lore.run.pages.IN_FULL", 2)
+    monkeypatch.setattr("lore.commands.pages.IN_FULL", 2)
     for number in range(5):
         session(f"logs/{number}.jsonl", growing(5 + number, falls=(4,)))
     written("check", "logs")
@@ -260,7 +260,7 @@ def test_redact_leaves_no_word_of_recording(command):
 
 
 def test_redact_holds_for_bare_lore(monkeypatch):
-    monkeypatch.setattr("lore.run.pages.IN_FULL", 1)
+    monkeypatch.setattr("lore.commands.pages.IN_FULL", 1)
     session("home/.claude/projects/-w/b.jsonl", growing(2), words="canarybird", project="/w/canarybird")
     session("home/.claude/projects/-w/a.jsonl", FALLEN, project="/w/canarybird")
     ran = written("--since", "2020-01-01", "--redact", "--by", "project")

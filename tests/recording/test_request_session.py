@@ -12,6 +12,7 @@ from helpers.each import each
 from helpers.strategies.bodies import DIALECTS as NAMES
 from helpers.strategies.bodies import conversations, places_for_breakpoints, with_breakpoints
 from helpers.strategies.spelling import Style, write
+from lore.commands.convert import convert_recording
 from lore.commands.fold import fold
 from lore.model.canonical import canonical
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
@@ -20,7 +21,6 @@ from lore.recording.base import Problems
 from lore.recording.opening import Options
 from lore.recording.request_session import RequestSession, session_of
 from lore.recording.requests import RequestRecording
-from lore.run.converting import convert_recording
 from model.making import dumps
 
 USER = {"role": "user", "content": "hello"}

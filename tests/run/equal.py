@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from helpers.states import dump_state
+from lore.commands import convert as converting
 from lore.commands.fold import fold
 from lore.model.canonical import canonical
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
 from lore.recording.opening import Options
-from lore.run import converting
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
 

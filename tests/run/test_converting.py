@@ -10,6 +10,7 @@ from hypothesis import given
 from formats.claude import answered, asked, line, log_bytes, result, text, use
 from helpers.each import each
 from helpers.strategies import any_events, claude_logs, lore_logs, read_all
+from lore.commands import convert as converting
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.formats.lore_log import LoreLog
@@ -17,7 +18,6 @@ from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.recording.base import Problems
 from lore.recording.opening import Options
-from lore.run import converting
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, replay
 

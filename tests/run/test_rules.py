@@ -12,7 +12,7 @@ from lore.cache.rules import DatedRules
 from lore.config import Loaded, Settings
 from lore.errors import LoreError
 from lore.model.limits import RULES_BYTES
-from lore.run.rules import Dated, describe_staleness, load, packaged
+from lore.run.rules import Dated, load, packaged
 
 OWN = "[[rules]]\nrule='price_read'\nprovider='anthropic'\nmodel='claude-opus-5'\nvalue={}\n"
 
@@ -27,8 +27,9 @@ def test_user_rules_override_packaged_rules(tmp_path):
     rules = load(str(file))
     assert read_price(rules) == Decimal("0.25")
     assert rules.as_of == date(2027, 2, 1)
-    file.write_text("as_of = 2020-01-01\n" + OWN.format(1), "utf-8")
-    assert load(str(file)).as_of == packaged().as_of
+    older = tmp_path / "older.toml"
+    older.write_text("as_of = 2020-01-01\n" + OWN.format(1), "utf-8")
+    assert load(str(older)).as_of == packaged().as_of
 
 
 def test_rules_option_overrides_rules_of_settings(tmp_path):
@@ -70,8 +71,8 @@ def test_unreadable_rules_file_is_one_error(tmp_path, name):
         load(f"{tmp_path}/{name}")
 
 
-def test_recording_after_the_rules_gets_a_note():
+def test_recording_after_the_rules_is_newer_than_them():
     rules = DatedRules((), date(2026, 10, 24))
-    assert describe_staleness(rules, seconds(date(2026, 10, 24))) is None
-    assert "2026-10-24" in describe_staleness(rules, seconds(date(2026, 10, 25)))
-    assert describe_staleness(rules, None) is None
+    assert not rules.is_older_than(seconds(date(2026, 10, 24)))
+    assert rules.is_older_than(seconds(date(2026, 10, 25)))
+    assert not rules.is_older_than(None)

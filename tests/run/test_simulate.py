@@ -50,14 +50,14 @@ def test_copied_response_is_compared_once():
     simulation = simulation_of()
     assert sum(outcome.row is not None for outcome in simulation.recording(ListedTurns(turns))) == 2
     assert list(simulation.recording(ListedTurns(turns))) == []
-    assert simulation.copied == 3
+    assert simulation.copies.count == 3
 
 
 def test_responses_with_a_constant_id_are_not_copies():
     turns = _turns(bill(0, 5_000), bill(5_000, 10), bill(5_000, 10), responses=("a", "a", "a"))
     simulation = simulation_of()
     assert len(list(simulation.recording(ListedTurns(turns)))) == 3
-    assert simulation.copied == 0
+    assert simulation.copies.count == 0
 
 
 def test_turn_without_possible_usage_is_not_compared():

@@ -7,10 +7,10 @@ import pytest
 
 from helpers.states import dump_state
 from helpers.storing import URLS, opened
+from lore.commands.convert import convert_recording
 from lore.model.canonical import encode
 from lore.recording.base import Problems
 from lore.recording.opening import Options
-from lore.run.converting import convert_recording
 from lore.session import Session
 from lore.store.base import SessionDelta, Store
 from lore.store.lines import read_header

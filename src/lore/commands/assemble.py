@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import Annotated, BinaryIO, NamedTuple, TypeAlias
 
 import msgspec
 import typer
@@ -92,59 +92,61 @@ def run(options: AssembleOptions) -> int:
          "lore convert writes a session as lore's own log"),
     )  # fmt: skip
     name = name if turn is None else name._replace(turn=turn)
+    opening = _read_options(options)
     write_answer = _write_all if options.every else _write_one
     with appending(name.path) if options.persist else nullcontext() as append:  # locked while it is read
-        write_answer(options, name, _read_options(options), append)
+        problems, notes, size = write_answer(options, name, opening, append)
+    common.say_problems(problems)
+    for note in notes:
+        common.tell(f"note: {note}")
+    opening.log(f"{size}, tail {opening.policy}")
     return 0
 
 
 def _read_options(options: AssembleOptions) -> Options:
     """Return how the session is read: the settings, and the options that override them."""
-    rules = common.find_settings(options.config).settings.assemble
+    rules, template = common.find_settings(options.config).settings.assemble, None
+    if options.template is not None:
+        if options.dialect not in (None, "template"):
+            message = f"--template renders text, --dialect {options.dialect} writes JSON"
+            raise LoreError(message, hint="leave one of them out")
+        label, data = corpus.show(options.template), b"".join(corpus.pieces(options.template))
+        try:
+            template = Template(data.decode("utf-8").removeprefix("\ufeff"), label)
+        except UnicodeDecodeError as error:
+            place = Where(label, data.count(b"\n", 0, error.start) + 1, error.start)
+            raise LoreError(f"{label} holds bytes that are not UTF-8", where=place) from None
     return Options(
-        format=options.format, dialect=options.dialect if options.template is None else None,
-        policy=common.tail_policy(options.tail, rules.tail), rules=rules,
-        completion=read_completion(options.system, options.tools),
-        template=_read_template(options.template, options.dialect), log=common.log(options.verbose),
+        format=options.format, dialect=options.dialect if template is None else None,
+        policy=common.tail_policy(options.tail, rules.tail), rules=rules, template=template,
+        completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
 
 
-def _read_template(path: str | None, dialect: str | None) -> Template | None:
-    """Return the chat template in a file; None without one."""
-    if path is None:
-        return None
-    if dialect not in (None, "template"):
-        raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
-    label, data = corpus.show(path), b"".join(corpus.pieces(path))
-    try:
-        return Template(data.decode("utf-8").removeprefix("\ufeff"), label)
-    except UnicodeDecodeError as error:
-        place = Where(label, data.count(b"\n", 0, error.start) + 1, error.start)
-        raise LoreError(f"{label} holds bytes that are not UTF-8", where=place) from None
+_Report: TypeAlias = tuple[Problems, Iterable[str], str]  # what to print after an answer: problems, notes, its size
 
 
-def _write_one(options: AssembleOptions, name: Name, opening: Options, append: Append | None) -> None:
+def _write_one(options: AssembleOptions, name: Name, opening: Options, append: Append | None) -> _Report:
     """Write the body of one turn, or with --explain its segments; with --explain and --output both."""
-    output = assemble(name, opening)
+    output, writes_body = assemble(name, opening), not options.explain or options.output is not None
 
     def explain() -> None:
-        common.answer(
-            describe(output, opening.effective_rules), write_explanation, as_json=options.as_json, color=options.color
-        )
+        explanation = describe(output, opening.effective_rules)
+        common.answer(explanation, write_explanation, as_json=options.as_json, color=options.color)
 
     with common.destination(options.output, force=options.force, inputs=(name.path,)) as file:
-        if not options.explain or options.output is not None:
+        if writes_body:
             file.write(output.body + b"\n")
         else:
             explain()
         _persist(append, file, output.unsaved, opening)
-    if options.explain and options.output is not None:
+    if options.explain and writes_body:
         explain()
     size = f"{len(output.prompt)} segments, {len(output.body):,} bytes, dialect {output.prompt.dialect}"
-    _report(output.problems, output.notes, size, opening)
+    return output.problems, output.notes, size
 
 
-def _write_all(options: AssembleOptions, name: Name, opening: Options, append: Append | None) -> None:
+def _write_all(options: AssembleOptions, name: Name, opening: Options, append: Append | None) -> _Report:
     """Write a line a turn: whole bodies or deltas."""
     if name.turn is not None:
         raise LoreError(f"{name} is one turn, --all means every turn", hint="leave #TURN or --all out")
@@ -163,7 +165,7 @@ def _write_all(options: AssembleOptions, name: Name, opening: Options, append: A
         for note in _describe_omissions(recording, turn.chain, turn.prompt, turn.omitted, turn.unexpressed)
     ]
     notes += [] if count else [f"{NO_TURN}: nothing to assemble"]
-    _report(recording.problems, dict.fromkeys(notes), f"{count:,} turns", opening)
+    return recording.problems, dict.fromkeys(notes), f"{count:,} turns"
 
 
 def _persist(append: Append | None, file: BinaryIO, events: tuple[Event, ...], opening: Options) -> None:
@@ -173,13 +175,6 @@ def _persist(append: Append | None, file: BinaryIO, events: tuple[Event, ...], o
         file.flush()
         append(events)
         opening.log(f"{len(events)} events appended to the log")
-
-
-def _report(problems: Problems, notes: Iterable[str], size: str, opening: Options) -> None:
-    common.say_problems(problems)
-    for note in notes:
-        common.tell(f"note: {note}")
-    opening.log(f"{size}, tail {opening.policy}")
 
 
 NO_TURN = "the session has no turn yet"
@@ -206,10 +201,7 @@ def unsaved(state: FoldedSession) -> tuple[Event, ...]:
 
 
 def assemble(name: Name, options: Options) -> Assembly:
-    """Assemble the named turn, or the last; a session without turns as of its end.
-
-    Raises LoreError for recordings without a session, and for turns that do not exist.
-    """
+    """Assemble the named turn, else the last, else the session as of its end. Raises LoreError if there is none."""
     recording = open_session(name, options, subagents=name.chain is not None)
     turn, _ = pick(recording, name)
     dialect = recording.dialect_for(recording.state)
@@ -259,22 +251,22 @@ class Deltas:
             )
             for place, segment in enumerate(iterate_from(prompt, kept_segments, tail=True), kept_segments)
         ]  # fmt: skip
+        params, previous_params = UNSET, {} if previous is None else previous.params
+        if previous_params is not prompt.params and previous_params != prompt.params:  # values byte for byte
+            params = Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
         line = results.AssembledTurn(
             turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept_segments,
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=sums.tail,
             append=tuple(added), reset=results.reset_name(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
             breakpoints=tuple(breakpoints.items()),
-            params=_changed_params(previous, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
+            params=params,  # pyright: ignore[reportArgumentType] - an object, written already
             auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
         )  # fmt: skip
         return msgspec.json.encode(line) + b"\n"
 
 
 def _count_kept(previous: Prompt, prompt: Prompt) -> int:
-    """Count the leading segments that two successive prompts share; segments in the tail are not counted.
-
-    A segment with the same bytes but another origin counts as changed, such as a summary that replaces a message.
-    """
+    """Count the leading segments that two prompts share, except those in the tail and those with another origin."""
     if previous.dialect != prompt.dialect:
         return 0
     count = place = min(compare_prompts(previous, prompt).common, prompt.stable)
@@ -288,14 +280,6 @@ def _count_kept(previous: Prompt, prompt: Prompt) -> int:
     return count
 
 
-def _changed_params(previous: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
-    """Return the request's other fields as a JSON object (values byte for byte) if any changed, else UNSET."""
-    previous_params = {} if previous is None else previous.params
-    if previous_params is prompt.params or previous_params == prompt.params:
-        return UNSET
-    return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
-
-
 def whole_line(turn: Turn, recording: EventRecording) -> bytes:
     """Return a turn's whole body as a line, with its end."""
     dialect = DIALECTS.get(turn.dialect) or recording.dialect_for(recording.state)
@@ -307,11 +291,9 @@ def whole_line(turn: Turn, recording: EventRecording) -> bytes:
 
 def open_session(name: Name, options: Options, *, subagents: bool) -> EventRecording:
     """Open a session whose turns are assembled; raises LoreError for recordings without one."""
-    recording = session_of(
-        options.open(name.path, Problems(), subagents=subagents),
-        "events: there is nothing to assemble",
-        hint="name a session log, or recorded requests",
-    )
+    opened = options.open(name.path, Problems(), subagents=subagents)
+    hint = "name a session log, or recorded requests"
+    recording = session_of(opened, "events: there is nothing to assemble", hint=hint)
     recording.watchful = True
     return recording
 
@@ -321,13 +303,13 @@ def _describe_omissions(
 ) -> list[str]:  # fmt: skip
     """Return what a prompt leaves out, and what the recording does not hold of it."""
     state = recording.state
-    dialect_notes: Iterable[str] = getattr(recording.dialect_for(state), "notes", ())  # a chat template's
-    notes = prompt_notes(prompt, omitted, dialect_notes)
+    dialect = recording.dialect_for(state)
+    notes = prompt_notes(prompt, omitted, getattr(dialect, "notes", ()))  # those of a chat template
     if state.is_own:
         return notes
     chain = state.chain(name)
     has_system, has_tools = not is_absent(chain.system), chain.tools is not None
-    takes_breakpoints = recording.dialect_for(state).breakpoint(prompt.model, "5m") is not None
+    takes_breakpoints = dialect.breakpoint(prompt.model, "5m") is not None
     if takes_breakpoints and not prompt.breakpoints and recording.reader.yields == "events":
         notes.append("no cache breakpoint is set: a session log does not record those of the agent")
     return notes + list_unrecorded(opaque, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
@@ -385,25 +367,20 @@ def write_explanation(result: results.AssembleExplanation, out: Console) -> None
     for capability in result.capabilities:
         answer = ("yes", "green") if capability.expressed else ("no ", "yellow")
         out.print(line(f"  {capability.feature:<{width}}  ", answer, f"  {capability.answer}"))
-    for sentence in _system_messages(result):
-        out.print(line(sentence))
+    placed = result.system_messages
+    source = f" ({placed.source}, {placed.since})" if placed.source else ""
+    model = result.model or "a model without a name"
+    out.print(line(_PLACED[placed.accepted, placed.by].format(model=model, dialect=result.dialect) + source))
+    if result.chat_templates:
+        out.print(line("chat templates, given a second system message:"))
+    width = max((len(", ".join(row.models)) for row in result.chat_templates), default=0)
+    for row in result.chat_templates:
+        does = f"{_DONE[row.does]} (seen {row.since}: {row.source})"
+        out.print(line(f"  {', '.join(row.models):<{width}}  {does}"))
     where, turns = "also in a tool loop", counted(result.max_loop_turns, "turn")
     if result.max_loop_turns:
         where = f"in a tool loop after the last result, once {turns} had none (max_loop_turns)"
     out.print(line(f"changed knowledge: before the user's next message; {where}"))
-
-
-def _system_messages(result: results.AssembleExplanation) -> Iterator[str]:
-    """Yield whether a prompt may end with a system message, the reason, and how chat templates treat it."""
-    placed = result.system_messages
-    model = result.model or "a model without a name"
-    source = f" ({placed.source}, {placed.since})" if placed.source else ""
-    yield _PLACED[placed.accepted, placed.by].format(model=model, dialect=result.dialect) + source
-    if result.chat_templates:
-        yield "chat templates, given a second system message:"
-    width = max((len(", ".join(row.models)) for row in result.chat_templates), default=0)
-    for row in result.chat_templates:
-        yield f"  {', '.join(row.models):<{width}}  {_DONE[row.does]} (seen {row.since}: {row.source})"
 
 
 _PLACED = {
@@ -424,6 +401,5 @@ _DONE = {
 
 def _row(segment: results.SegmentResult) -> tuple[str, ...]:
     breakpoint = "" if segment.breakpoint is None else bytes(segment.breakpoint).decode("utf-8", "replace")
-    kind = "stable" if segment.stable else "volatile"
-    origin = segment.origin or ""
+    kind, origin = "stable" if segment.stable else "volatile", segment.origin or ""
     return str(segment.number), segment.section, segment.path, f"{segment.bytes:,}", kind, breakpoint, origin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.commands import common
-from lore.commands.pages import page_among, require_rereadable, write_pages
 from lore.config import Loaded
-from lore.errors import LoreError
+from lore.errors import LoreError, lacks_plug_in
 from lore.judge.policy import Budgets, Policy, Ruling
 from lore.model.codes import Problem
 from lore.model.results import CheckResult, Summary
+from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -23,7 +23,7 @@ from lore.report.forms.registry import Report
 from lore.report.forms.terminal import Terminal, known_cost
 from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import describe_interruption
-from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
+from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.outputs import Target, parse_targets, reporting_errors, write_reports
 
@@ -97,9 +97,9 @@ def run(options: CheckOptions) -> int:
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
     reports = parse_targets(kinds, as_json=options.as_json)
-    page = page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
+    page = common.page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
-    page_files = [] if page is None else require_rereadable(inputs(selection.paths, selection.accepts))
+    page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
         common.progress(is_on=not options.verbose) as progress,
         common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
@@ -118,14 +118,12 @@ def run(options: CheckOptions) -> int:
             outcome = check_into_tables(*tables, selection.paths, context, job, common.tell)
     code = _report(options, context, outcome, reports, selection.paths)
     if page is not None and not outcome.result.interrupted:
+        from lore.commands.pages import write_pages
         from lore.report.html.answers import introduce_report
 
         intro = introduce_report(outcome.result, verbose=options.verbose)
         write_pages(page, intro, page_files, context, verbose=options.verbose, colour=None)
     return code
-
-
-# what to judge
 
 
 def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
@@ -150,24 +148,19 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
 
     Paths in settings are relative to their file, or to the working directory if the file was named.
     """
-    ruling = Ruling(_split(options.select or ()), _split(options.ignore or ()))
+    select, ignore = (  # several may be joined by commas
+        tuple(part.strip() for text in selectors or () for part in text.split(",") if part.strip())
+        for selectors in (options.select, options.ignore)
+    )
+    ruling = Ruling(select, ignore)
     Policy(select=ruling.select, ignore=ruling.ignore).check_selectors("--")
     conflict = next((name for name in ruling.select if name.lower() in map(str.lower, ruling.ignore)), None)
     if conflict is not None:
         raise LoreError(f"--select and --ignore both name {conflict}", hint="leave it out of one of them")
     context, policy = CheckContext.of(loaded), loaded.settings.check.policy
-    return replace(
-        context,
-        policy=replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore)),
-        root="" if options.config is not None else context.root,
-        redact=options.redact,
-        option_ruling=ruling,
-    )
-
-
-def _split(selectors: Iterable[str]) -> tuple[str, ...]:
-    """Return selectors, also those that are joined by commas."""
-    return tuple(part.strip() for text in selectors for part in text.split(",") if part.strip())
+    policy = replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore))
+    root = "" if options.config is not None else context.root
+    return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
 
 
 def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
@@ -177,14 +170,16 @@ def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, st
 
 
 def _workers(jobs: str | None) -> int | Cluster:
-    """Return how many processes judge, or the cluster that does; raises LoreError for a number below 1."""
+    """Return how many processes judge, or the cluster that does; raises LoreError for a wrong number or name."""
     if jobs is None:
         return common.count_cores()
     if jobs.lstrip("-").isdecimal():
         if int(jobs) < 1:
             raise LoreError(f"--jobs {jobs} is less than 1", hint="leave it out to use all cores")
         return int(jobs)
-    return cluster_at(jobs, common.count_cores(), common.tell)
+    for point in entry_points("lore.clusters"):
+        return point.load()(jobs, common.count_cores(), common.tell)
+    raise lacks_plug_in("scale", f"--jobs {jobs}", "dask")
 
 
 def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]]:
@@ -201,9 +196,6 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
     if len(tables) > 1 or folder in ("", "-"):
         raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
     return (form, folder), [text for text in reports if text not in tables]
-
-
-# the answer
 
 
 def _report(
@@ -245,9 +237,7 @@ def _report(
         )
     if stopped:
         return common.INTERRUPTED
-    if outcome.failed:
-        return 1
-    return 3 if outcome.unjudged else 0
+    return 1 if outcome.failed else 3 if outcome.unjudged else 0
 
 
 def name_unjudged(problems: Sequence[Problem]) -> None:

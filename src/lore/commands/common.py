@@ -6,15 +6,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from msgspec import Struct
 
-from lore.errors import LoreError
-from lore.files import config_root, current_folder, relative
+from lore.errors import LoreError, reason_of
+from lore.files import config_root, current_folder, make_folder, relative
+from lore.report.plain import Escaping, visible
 
 if TYPE_CHECKING:
     import typer
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
     from lore.model.codes import Audience
-    from lore.model.results import CommandResult
     from lore.prompt.base import Policy
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems
     from lore.recording.inputs import Input
     from lore.report.console import Console
+    from lore.run.outputs import Target
     from lore.run.spending.ledgers import Ledgers
 
-R = TypeVar("R", bound="CommandResult")
+R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
 
 
@@ -99,12 +100,8 @@ def refuse(*cases: tuple[bool, str, str]) -> None:
 
 @contextmanager
 def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
-    """Open standard output, or a file that is written completely or not at all.
-
-    A terminal gets invisible characters as escapes, a file and a pipe the bytes unchanged.
-    """
+    """Open standard output (a terminal gets invisible characters as escapes), or a file that is written atomically."""
     from lore.recording.corpus import STDIN
-    from lore.report.plain import Escaping
     from lore.run.outputs import open_output
 
     if output in (None, STDIN):
@@ -165,35 +162,32 @@ def settings_to_run(explicit: str | None) -> Loaded:
 
 def own_settings_folder() -> str:
     """Return this user's folder of settings of lore; empty if it is unknown."""
-    home = os.path.expanduser("~")
-    root = config_root(os.environ, "" if home == "~" else home, sys.platform)
+    place = surroundings()
+    root = config_root(place.environment, place.home, place.platform)
     return os.path.join(root, "lore") if root else ""
 
 
 def refuse_unapproved_policy(loaded: Loaded, compaction: Compaction | None, *, sources: bool = True) -> None:
-    """Raise LoreError if a policy that was found would run or ask what this user did not approve.
-
-    `sources`: its context sources are asked as well.
-    """
+    """Raise LoreError if a policy that was found would run or ask (`sources`: also for context) what is unapproved."""
     from lore.compaction.settings import outside_settings
     from lore.recording import corpus
     from lore.trust import refuse_unapproved
 
     file = loaded.compaction_file
-    if file is None or compaction is None:
-        return
-    used = outside_settings(compaction, sources=sources)
-    refuse_unapproved(file, used, own_settings_folder(), corpus.show(file.path))
+    if file is not None and compaction is not None:
+        used = outside_settings(compaction, sources=sources)
+        refuse_unapproved(file, used, own_settings_folder(), corpus.show(file.path))
 
 
 def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> Ledgers:
     """Return a reader of ledgers with these settings; it keeps them in the user's cache folder unless that is off."""
     from lore.recording.opening import Options
     from lore.run.rules import Dated
-    from lore.run.spending.ledgers import Ledgers, cache_file
+    from lore.run.spending.ledgers import Ledgers
 
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    kept_in = "" if no_cache else cache_file(surroundings())
+    cache_folder = "" if no_cache else surroundings().roots()["{cache}"]
+    kept_in = os.path.join(cache_folder, "lore", "ledgers.sqlite") if cache_folder else ""
     return Ledgers(options, kept_in, dated=Dated.of(loaded), now=now, jobs=count_cores())
 
 
@@ -208,8 +202,6 @@ def tail_policy(policy: str | None, configured: Policy) -> Policy:
 
 def say_problems(problems: Problems) -> None:
     """Name the problems of a run on standard error."""
-    from lore.report.plain import visible
-
     for problem in problems.kept:
         place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
         print(visible(f"{problem.code} {place}: {problem.message}"), file=sys.stderr)
@@ -224,8 +216,6 @@ def log(verbose: bool) -> Callable[[str], None]:
 
 def tell(text: str) -> None:
     """Write one line to standard error."""
-    from lore.report.plain import visible
-
     text = visible(text)
     print(f"./{text}" if text.startswith("::") else text, file=sys.stderr, flush=True)  # no workflow command
 
@@ -237,8 +227,6 @@ def can_ask() -> bool:
 
 def ask_confirmation(question: str) -> bool:
     """Ask on standard error, and return whether standard input answers yes."""
-    from lore.report.plain import visible
-
     print(visible(question), end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -281,6 +269,9 @@ def interruptible(*, is_on: bool = True) -> Generator[Callable[[], bool]]:
     Yields a function that returns whether there was one. An existing handler of interrupts is kept. A command that
     waits for its input (not `is_on`) stops at once.
     """
+    if not is_on or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
     interrupts: list[int] = []
 
     def note(number: int, _: object) -> None:
@@ -288,15 +279,11 @@ def interruptible(*, is_on: bool = True) -> Generator[Callable[[], bool]]:
             raise KeyboardInterrupt
         interrupts.append(number)
 
-    old_handler = signal.getsignal(signal.SIGINT)
-    replaces_handler = is_on and old_handler is signal.default_int_handler
-    if replaces_handler:
-        signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, note)
     try:
         yield lambda: bool(interrupts)
     finally:
-        if replaces_handler:
-            signal.signal(signal.SIGINT, old_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 WAITED_SECONDS = 0.5  # without an answer, before a bar is drawn
@@ -365,13 +352,13 @@ def chosen_inputs(
     from lore.run import recent
 
     accepts = None if since is None else partial(recent.is_as_new, since=recent.parse_since(since, time.time()))
-    looked: tuple[str, ...] = ()
     if last and not paths:
         session = newest_of_project(surroundings(), format)
         if session is None:
             raise recent.no_session_of_project(surroundings())
         tell(f"the newest session of this project is {recent.describe_log(session)}")
         return Selection([session.file.path], accepts, (session.file.path,))
+    looked: tuple[str, ...] = ()
     if not paths:
         looked, log_paths = recent.find_project_logs(surroundings())
         paths = log_paths or [os.curdir]
@@ -380,3 +367,75 @@ def chosen_inputs(
         paths = [newest(paths, format)]
         tell(f"the newest session is {recent.list_places(paths)}")
     return Selection(paths, accepts, looked)
+
+
+HTML = "html"
+
+
+class PageTarget(Struct, frozen=True):
+    """Where a page goes."""
+
+    path: str  # empty: standard output
+    opens: bool  # a browser opens it
+
+
+def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use: bool = False) -> PageTarget | None:
+    """Return the target of --report and --open of a command that writes no other report; None without a page.
+
+    `in_use`: standard output has another answer. Raises LoreError if the target cannot be written.
+    """
+    texts = list(reports or ())
+    for text in texts:
+        if text.partition("=")[0] != HTML:
+            raise LoreError(f"--report {text}: this command writes html alone", hint="--report html=FILE.html")
+        if text.endswith("="):
+            raise LoreError(f"--report {text} names no file", hint="--report html=FILE.html, or a folder")
+    return _page_at([text.partition("=")[2] for text in texts], opens=opens, name=name, in_use=in_use)
+
+
+def page_among(
+    reports: list[Target], *, opens: bool, protected: Mapping[str, str], name: str
+) -> PageTarget | None:  # fmt: skip
+    """Remove the page from a command's reports and return its target.
+
+    Raises LoreError for a report that cannot be written, or that would replace a file of `protected`.
+    """
+    from lore.run.outputs import refuse_overwriting
+
+    paths = [target.path.rstrip("/\\") if target.kind == HTML else target.path for target in reports]
+    pages = [target.path for target in reports if target.kind == HTML]
+    reports[:] = [target for target in reports if target.kind != HTML]
+    refuse_overwriting(paths, protected)
+    return _page_at(pages, opens=opens, name=name, in_use=not all(report.path for report in reports))
+
+
+def _page_at(paths: list[str], *, opens: bool, name: str, in_use: bool) -> PageTarget | None:
+    if len(paths) > 1:
+        raise LoreError("--report html is given twice", hint="leave one out")
+    if not paths and not opens:
+        return None
+    from lore.commands.pages import refuse_target
+
+    path = "" if not paths or paths[0] == "-" else paths[0]
+    if not path and opens:  # in the user's cache folder, readable by its owner alone
+        cache, hint = surroundings().roots()["{cache}"], "name a file: --report html=FILE.html --open"
+        folder = os.path.join(cache, "lore", "pages")
+        if not cache:
+            raise LoreError("no cache folder is known", hint=hint)
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise LoreError(f"cannot make {folder}: {reason_of(error)}", hint=hint) from None
+        path = os.path.join(folder, f"{name}.html")
+    if not path and in_use:
+        raise LoreError("html cannot share standard output", hint="give it a file: --report html=FILE.html")
+    refuse_target(path)
+    return PageTarget(path, opens)
+
+
+def require_rereadable(files: list[Input]) -> list[Input]:
+    """Return the inputs, which are read a second time for pages; raises LoreError if one can be read only once."""
+    if any(file.stream for file in files):
+        hint = "save it to a file: a page needs a second look"
+        raise LoreError("standard input and pipes can be read once only", hint=hint)
+    return files

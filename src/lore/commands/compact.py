@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from types import FrameType
@@ -74,8 +74,7 @@ class CompactOptions(common.CommonOptions, frozen=True):
         str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
     ] = None
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing."),
+        bool, typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing.")
     ] = False
     watch: Annotated[
         bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
@@ -110,7 +109,9 @@ def run(options: CompactOptions) -> int:
     --watch ends with SIGTERM or an interrupt. Exit code 3: no summary could be made, and nothing was done.
     """
     settings = common.settings_to_run(options.config)
-    policy = _policy(options, settings)
+    policy = settings.settings.compaction if options.policy is None else config.policy(options.policy)
+    if options.policy is None and not options.dry_run:
+        common.refuse_unapproved_policy(settings, policy)
     common.refuse(
         (options.window is not None and not options.dry_run, "--window is for --dry-run",
          "otherwise set it in the policy: window = TOKENS"),
@@ -127,18 +128,8 @@ def run(options: CompactOptions) -> int:
     return answer(options, policy, settings)
 
 
-def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
-    """Return the policy of the file that was named, else that of the settings; None without either."""
-    policy = settings.settings.compaction if options.policy is None else config.policy(options.policy)
-    if options.policy is None and not options.dry_run:
-        common.refuse_unapproved_policy(settings, policy)
-    return policy
-
-
 def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
-    from lore.commands.pages import page_target, require_rereadable, write_pages
-
-    page = page_target(options.report, opens=options.open_page, name="compact", in_use=options.as_json)
+    page = common.page_target(options.report, opens=options.open_page, name="compact", in_use=options.as_json)
     if options.window is not None:
         policy = replace(policy or TRIAL_SETTINGS, window=options.window)
     opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
@@ -147,17 +138,16 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
         result = dry_run(options.session, opening, policy, dated.rules(), explain=explain)
     result = common.redacted_if(options.redact, result)
     if page is None or page.path:
-        write = partial(write_dry_run, verbose=options.verbose)
-        common.answer(result, write, as_json=options.as_json, color=options.color)
+        show = partial(write_dry_run, verbose=options.verbose)
+        common.answer(result, show, as_json=options.as_json, color=options.color)
     if page is not None:
+        from lore.commands.pages import write_pages
         from lore.recording.inputs import inputs
         from lore.report.html.answers import introduce_dry_run
 
-        files = require_rereadable(inputs([options.session]))
+        files, intro = common.require_rereadable(inputs([options.session])), introduce_dry_run(result)
         context = CheckContext(options=opening, dated=dated, redact=options.redact)
-        write_pages(
-            page, introduce_dry_run(result), files, context, verbose=options.verbose, colour=options.color
-        )  # fmt: skip
+        write_pages(page, intro, files, context, verbose=options.verbose, colour=options.color)
     return 0
 
 
@@ -205,9 +195,6 @@ def _signals(handler: Callable[[int, FrameType | None], None], *signals: int) ->
             signal.signal(number, old_handler)
 
 
-# one session
-
-
 class MemoryMaker(Protocol):
     """The function that a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
 
@@ -230,10 +217,7 @@ def memory_maker(settings: Settings) -> MemoryMaker | None:
 
 
 class SessionCompaction:
-    """One compaction of a session. Creating it reads the session; call `locked`, `make` and `result` in this order.
-
-    Creating it raises LoreError if the session cannot be read, or is in another format.
-    """
+    """A compaction. Creating it reads the session (raises LoreError). Call `locked`, `make`, `result` in this order."""
 
     def __init__(self, path: str, options: Options, policy: Compaction, rules: DatedRules) -> None:
         self._path, self._policy, self._rules = path, policy, rules
@@ -267,8 +251,7 @@ class SessionCompaction:
                 label = corpus.show(self._path)
                 message = f"another compaction is at work on {label}, or on another session of this user there"
                 raise LoreError(message, hint="nothing was done: run the command again later")
-            make = None if store is None else memory_maker(settings)
-            memory = None
+            make, memory = None if store is None else memory_maker(settings), None
             if store is not None and make is not None and self._header is not None:
                 store_memory = make(store, settings, self._policy, tell=common.tell, clock=time.time)
                 memory = store_memory.of_session(self._header)
@@ -297,15 +280,20 @@ class SessionCompaction:
 
     def result(self, outcome: CompactionOutcome | str, place: str) -> CompactResult:
         """Return the answer: the events were written to `place`, or nothing was."""
-        problems = list(self._problems.kept)
+        answer = _result(self._path, problems=list(self._problems.kept))
         if isinstance(outcome, str):
-            return _result(self._path, outcome, problems=problems)
+            return replace(answer, answer=outcome)
         verb = "appended to" if place == self._path else "written after the log, in"
-        count, written = len(outcome.events), _display_name(place)
+        count, written = len(outcome.events), corpus.show(mask_url(place))
         events = "1 event was" if count == 1 else f"{count:,} events were"
-        return _result(
-            self._path, f"{events} {verb} {written}.", triggers=[self._describe(outcome)], events=count,
-            written=written, notes=[*_notes_on(outcome)], problems=problems,
+        notes = [f"nothing was pruned: {outcome.refused}"] if outcome.refused else []
+        for event in outcome.events:
+            if isinstance(event, CompactApplied) and event.pre_tokens is not None and event.post_tokens is not None:
+                sizes = f"{event.pre_tokens:,} tokens before, {event.post_tokens:,} after"
+                notes.append(f"the log has {sizes}: estimated from the text alone, and not from the recorded usage")
+        return replace(
+            answer, triggers=[self._describe(outcome)], events=count, written=written, notes=notes,
+            answer=f"{events} {verb} {written}.",
         )  # fmt: skip
 
     def _describe(self, outcome: CompactionOutcome) -> FiredTrigger:
@@ -326,15 +314,6 @@ class SessionCompaction:
             pruned=outcome.pruned, context_tokens=outcome.context_tokens, before_tokens=size,
             after_tokens=sizes.after, cost=cost,
         )  # fmt: skip
-
-
-def _notes_on(outcome: CompactionOutcome) -> Iterator[str]:
-    if outcome.refused:
-        yield f"nothing was pruned: {outcome.refused}"
-    for event in outcome.events:
-        if isinstance(event, CompactApplied) and event.pre_tokens is not None and event.post_tokens is not None:
-            sizes = f"{event.pre_tokens:,} tokens before, {event.post_tokens:,} after"
-            yield f"the log has {sizes}: estimated from the text alone, and not from the recorded usage"
 
 
 def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRules, settings: Settings) -> CompactResult:
@@ -366,7 +345,7 @@ def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRule
 def _copying(path: str, output: str, *, force: bool) -> Append:
     """Return a function that writes the log and new events to another file; the log is neither locked nor changed."""
     if output == corpus.STDIN or scheme_of(output) is not None:
-        raise LoreError(f"--output names a file, and {_display_name(output)} is none", hint="name another one")
+        raise LoreError(f"--output names a file, and {corpus.show(mask_url(output))} is none", hint="name another one")
     data = b"".join(corpus.pieces(path))
     if not LoreLog.recognises(data[: corpus.HEAD]):
         raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
@@ -381,24 +360,16 @@ def _copying(path: str, output: str, *, force: bool) -> Append:
 
 
 def _result(
-    path: str, answer: str, *, configured: bool = True, triggers: list[FiredTrigger] | None = None, events: int = 0,
-    written: str | None = None, notes: list[str] | None = None, problems: list[Problem] | None = None,
+    path: str, answer: str = "", *, configured: bool = True, problems: list[Problem] | None = None
 ) -> CompactResult:  # fmt: skip
     return CompactResult(
-        session=_display_name(path), configured=configured, triggers=triggers or [], events=events, written=written,
-        answer=answer, notes=notes or [], problems=problems or [],
+        session=corpus.show(mask_url(path)), configured=configured, triggers=[], events=0, written=None, answer=answer,
+        notes=[], problems=problems or [],
     )  # fmt: skip
 
 
-def _display_name(path: str) -> str:
-    return corpus.show(mask_url(path))
-
-
 def watch(url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, settings: Settings = _DEFAULTS) -> int:
-    """Watch a store, folding and remembering its sessions by the settings.
-
-    Raises LoreError if the store, or what the policy names, is missing, or no trigger is on.
-    """
+    """Watch a store, folding and remembering its sessions; raises LoreError if it is missing, or no trigger is on."""
     refuse_nested()
     remembers = settings.memory.is_on and settings.sessions.gap_secs > 0
     if policy is not None:
@@ -411,7 +382,5 @@ def watch(url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, 
     make = memory_maker(settings)
     with closing(open_existing(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # each message once
         hands.tell(f"watching {mask_url(url)}")
-        memory = None
-        if make is not None:
-            memory = make(store, settings, policy, tell=hands.tell, clock=hands.clock)
+        memory = None if make is None else make(store, settings, policy, tell=hands.tell, clock=hands.clock)
         return Watch(store, policy, rules, hands, memory, divider=settings.assemble.divider).run()

@@ -19,7 +19,6 @@ import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
-from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compare_shares, measure, share_of
@@ -64,7 +63,7 @@ def run(
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
     A span holds its last day: June is 2026-06-01..2026-06-30.
     """
-    page = page_target(report, opens=open_page, name="compare", in_use=as_json)
+    page = common.page_target(report, opens=open_page, name="compare", in_use=as_json)
     loaded, now = common.find_settings(config), time.time()
     sides = side_of(left, now), side_of(right, now)
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
@@ -74,13 +73,12 @@ def run(
     if page is None or page.path:
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
     if page is not None:
+        from lore.commands.pages import write_pages
         from lore.report.html.answers import introduce_comparison
 
         write_pages(page, introduce_comparison(result), [], CheckContext(), verbose=verbose, colour=color)
     return 3 if result.failed else 0
 
-
-# sides
 
 _HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-06-30), several joined by commas"
 _VERSION = re.compile(r"(<=|>=|<|>|=)?\s*v?(\d[\w.+-]*)")
@@ -163,8 +161,6 @@ _TESTS: dict[str, Callable[[str], Test]] = {
     "project": lambda value: lambda request: is_in_project(request.project, value),
 }
 
-# the comparison
-
 _MOST_NAMED = 3  # clients and models in a hint
 
 
@@ -190,6 +186,12 @@ def compare(
         if not side.sums.requests:
             raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
     billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
+    notes: list[str] = []
+    for side in sums:
+        clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
+        if "version:" in side.side.name and len(clients) > 1 and not notes:  # each client counts its versions by itself
+            names = ", ".join(clients)
+            notes = [f"{side.side.name} takes versions of {names}: name the agent, too (agent:NAME,version:…)"]
     failed = [f"{ledger.path}: {ledger.message}" for ledger in by_path.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(),
@@ -198,7 +200,7 @@ def compare(
         causes=_compared_causes(sums, by_path.values()), files=len(by_path), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in by_path.values()),
         failed=[*(text for source in sources for text in source.failed), *failed],
-        looked=list(dict.fromkeys(place for source in sources for place in source.looked)), notes=_mixed_versions(sums),
+        looked=list(dict.fromkeys(place for source in sources for place in source.looked)), notes=notes,
     )  # fmt: skip
 
 
@@ -210,17 +212,6 @@ def _hint_of_names(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
         return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
     names = [name for kind in ("client", "model") for name in filled_side.names_of(kind)[:_MOST_NAMED]]
     return f"{where} are {', '.join(names)}"
-
-
-def _mixed_versions(sums: Sequence[_SideSums]) -> list[str]:
-    """Return a note if one side has versions of several clients, which count them independently."""
-    for side in sums:
-        clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
-        if "version:" in side.side.name and len(clients) > 1:
-            return [
-                f"{side.side.name} takes versions of {', '.join(clients)}: name the agent, too (agent:NAME,version:…)"
-            ]
-    return []
 
 
 class _SideSums:
@@ -284,11 +275,16 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         break_causes = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
         for cause in [*break_causes, *side.causes.missed(audience)]:
             causes.setdefault((cause.code, cause.kind), ([], []))[number].append(cause)
-    worded = [cause_in_words(_common_cause(left + right, audience)) for left, right in causes.values()]
     compared: list[tuple[float, ComparedCause]] = []
-    for (key, cause_lists), words in zip(causes.items(), worded, strict=True):
+    for key, cause_lists in causes.items():
+        both = [*cause_lists[0], *cause_lists[1]]
+        common_cause = replace(both[0], names=[], lifetime=None)
+        if any(cause.fix != common_cause.fix for cause in both):  # then the fix is that of the code
+            common_cause = replace(common_cause, fix=fix_of(common_cause.code, audience, common_cause.kind))
+        words = cause_in_words(common_cause)
         shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
-        paid = [_dollars(side_causes) for side_causes in cause_lists]
+        amounts = [[cause.dollars for cause in found if cause.dollars is not None] for found in cause_lists]
+        paid = [round(sum(dollars), 6) if dollars else None for dollars in amounts]
         costs = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(
             code=words.code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
@@ -296,15 +292,3 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         )  # fmt: skip
         compared.append((abs(costs[0] - costs[1]), result))
     return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]
-
-
-def _common_cause(causes: Sequence[SpendingCause], audience: Audience) -> SpendingCause:
-    """Return the first cause without names, with the fix of all of them: that of the code if theirs differ."""
-    first = replace(causes[0], names=[], lifetime=None)
-    is_one = all(cause.fix == first.fix for cause in causes)
-    return first if is_one else replace(first, fix=fix_of(first.code, audience, first.kind))
-
-
-def _dollars(causes: Sequence[SpendingCause]) -> float | None:
-    amounts = [cause.dollars for cause in causes if cause.dollars is not None]
-    return round(sum(amounts), 6) if amounts else None

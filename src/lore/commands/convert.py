@@ -1,5 +1,9 @@
 """`lore convert`: a session as lore's own log; recorded requests as lines of bodies.
 
+A log that is converted folds to the same state and assembles to the same prompts; the files of subagents become chains
+of it. The header names the original format and comes first. Content is written as it was spelled, unmasked; the records
+of lore's own logs are copied, except the `saved` records of a store.
+
 `--deltas ROWS` replays the durable deltas of a gateway's table in the requests that it received. A row of
 `session_prompt_deltas` has session_id, seq, project_id, selector and content. Its messages are inserted byte for byte
 into the requests of its conversation, from the first request on that has a message after the row's place; utility calls
@@ -20,27 +24,30 @@ from typing import Annotated, NamedTuple
 
 import typer
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.commands import flags
 from lore.commands.common import destination, log, refuse, say_problems, takes, tell
 from lore.errors import LoreError, Where
-from lore.formats.base import HOLDS
+from lore.formats.base import HOLDS, Read
 from lore.formats.beginning import BOM, SPACE, SQLITE
-from lore.formats.lines import is_crowded, nonblank_lines
+from lore.formats.lines import Line, fault, is_crowded, nonblank_lines
+from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
-from lore.model.events import Usage
+from lore.model.events import Event, OpaqueEvent, Saved, SessionStarted, Usage
+from lore.model.events import encode as encode_event
 from lore.model.inserts import insert_texts, selector_place, with_place
 from lore.model.jsonslice import array, element_ranges, is_json, member_ranges, object_of, raw_members, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording
-from lore.recording.corpus import parse_name
+from lore.recording.events import EventRecording
 from lore.recording.opening import Options
+from lore.recording.request_session import session_of
 from lore.recording.requests import RequestRecording
 from lore.run.completion import read_completion
-from lore.run.converting import convert_recording
 
 FORMATS = ("lore", "bodies")
 
@@ -92,14 +99,20 @@ def run(options: ConvertOptions) -> int:
          "leave --to out, or give --to bodies"),
         (replays and options.deltas is None, "--save-deltas writes the rows of --deltas", "give --deltas ROWS"),
     )  # fmt: skip
-    name, problems = parse_name(options.session), Problems()
+    name, problems = corpus.parse_name(options.session), Problems()
     completion = read_completion(options.system, options.tools)
     opening = Options(format=options.format, completion=completion, log=log(options.verbose))
     replay = DeltaReplay(read_rows(options.deltas, problems) if options.deltas is not None else [])
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
     recording = opening.open(name.path, problems, subagents=to == "lore")
-    lines = convert_recording(recording) if to == "lore" else convert_requests(recording, replay)
+    if to == "lore":
+        lines = convert_recording(recording)
+    elif isinstance(recording, RequestRecording):
+        lines = replay.lines(recording)
+    else:
+        message = f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as recorded requests"
+        raise LoreError(message, hint="leave --to out: a session is converted to lore's own log")
     deltas = () if options.deltas is None else (options.deltas, options.deltas.rpartition("#")[0])
     inputs = (recording.path, *recording.companions, *deltas)
     with destination(options.output, force=options.force, inputs=inputs) as file:
@@ -117,6 +130,95 @@ def run(options: ConvertOptions) -> int:
     return 0
 
 
+# a session as lore's own log
+
+_HEADER = b'{"kind":"session_started"'
+_DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder's limit of nesting
+
+
+def convert_recording(recording: Recording) -> Iterator[bytes]:
+    """Return the lines of the log, each with its line feed; raises LoreError if the recording holds no session.
+
+    The lines raise LoreError if it cannot be read to its end.
+    """
+    hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
+    return _lines(session_of(recording, "events: it holds no session", hint=hint))
+
+
+class _Verbatim(LoreLog):
+    """lore's own reader, which keeps each line that is one record until it is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[int, bytes] = {}
+
+    def read_line(self, line: Line) -> Sequence[Read]:
+        if not fault(line.data):
+            self.lines[line.number] = line.data
+        return super().read_line(line)
+
+
+def _lines(recording: EventRecording) -> Iterator[bytes]:
+    verbatim = _Verbatim() if type(recording.reader) is LoreLog else None
+    origin = recording.reader.name if verbatim is None else None
+    recording.reader = verbatim or recording.reader
+    for read in _header_first(recording, is_own=verbatim is not None):
+        event: Event = read.value  # pyright: ignore[reportAssignmentType]
+        line = verbatim.lines.pop(read.line, None) if verbatim is not None else None
+        if isinstance(event, Saved):
+            continue
+        if line is None:
+            line = _event_line(event, origin)
+            if line.count(b"[") + line.count(b"{") > _DEEP and not any(
+                read.value == event for read in LoreLog().read_line(Line(1, 0, line))
+            ):
+                message = "a record nested so deeply that lore cannot read it inside its own log"
+                problem = Problem(Code.MALFORMED_RECORD, message)
+                recording.problems.add(problem, recording.reading, read.line, read.byte)
+        yield line + b"\n"
+
+
+def _event_line(event: Event, origin: str | None) -> bytes:
+    """Return an event as a line of lore's log; `origin` is the format that a header names, None for lore's own."""
+    if isinstance(event, OpaqueEvent) and origin is None:
+        return bytes(event.record)
+    if isinstance(event, SessionStarted):
+        event = replace(event, origin=event.origin or origin)
+    line = encode_event(event)
+    if isinstance(event, SessionStarted) and event.v == 1:
+        line = _HEADER + b',"v":1' + line[len(_HEADER) :]
+    return line.translate(None, b"\r\n")  # a reader may have kept them between values; in strings they are escapes
+
+
+def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:
+    """Yield the events, the header first.
+
+    In lore's own logs the header only overtakes opaque records: after other events the log would fold differently. A
+    session of another format that has no header gets an empty one.
+    """
+    reads = recording.reads()
+    early_reads: list[Read] = []
+    header: Read | None = None
+    for read in reads:
+        if isinstance(read.value, SessionStarted):
+            header = read
+            break
+        early_reads.append(read)
+        if is_own and not isinstance(read.value, OpaqueEvent):
+            break
+    if header is None and all(isinstance(read.value, OpaqueEvent) for read in early_reads):
+        label = recording.shown
+        raise LoreError(f"{label} holds no session", where=Where(label))
+    if header is None and not is_own:
+        header = Read(SessionStarted(session_id=""), early_reads[0].line, early_reads[0].byte)
+    if header is not None:
+        yield header
+    yield from early_reads
+    yield from reads
+
+
+# durable deltas: rows
+
 _QUERY = "SELECT * FROM session_prompt_deltas ORDER BY session_id, seq"
 _HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its session_prompt_deltas"
 # counts of a usage: Anthropic's name, and lore's
@@ -125,9 +227,6 @@ _COUNTS = {
     "cache_creation_input_tokens": "write_tokens", "output_tokens": "output_tokens",
 }  # fmt: skip
 _LIFETIMES = {"ephemeral_5m_input_tokens": "write_5m_tokens", "ephemeral_1h_input_tokens": "write_1h_tokens"}
-
-
-# rows
 
 
 class GatewayRow(NamedTuple):
@@ -175,7 +274,19 @@ def _records(path: str) -> Iterator[bytes]:
     pieces = corpus.pieces(path)
     first = next(pieces, b"")
     if first.startswith(SQLITE):
-        yield from _read_table(path)
+        from lore.recording.agents import databases  # noqa: PLC0415 - few rows come as a database
+
+        try:
+            with closing(databases.connect(path)) as connection:
+                connection.text_factory = _text
+                cursor = connection.execute(_QUERY)
+                names = [str(column[0]) for column in cursor.description]
+                for row in cursor:
+                    values = [_text(value) if isinstance(value, bytes) else value for value in row]
+                    yield encode(dict(zip(names, values, strict=True)))
+        except databases.ERRORS as error:
+            label = corpus.show(path)
+            raise LoreError(f"{label}: {databases.reason_of(error)}", hint=_HINT, where=Where(label)) from None
         return
     text = b"".join((first, *pieces)).removeprefix(BOM).strip(SPACE)
     if is_crowded(text):
@@ -187,22 +298,6 @@ def _records(path: str) -> Iterator[bytes]:
     yield from (line if is_json(line) else b"null" for line in lines)
 
 
-def _read_table(path: str) -> Iterator[bytes]:
-    from lore.recording.agents import databases  # noqa: PLC0415 - few rows come as a database
-
-    try:
-        with closing(databases.connect(path)) as connection:
-            connection.text_factory = _text
-            cursor = connection.execute(_QUERY)
-            names = [str(column[0]) for column in cursor.description]
-            for row in cursor:
-                values = [_text(value) if isinstance(value, bytes) else value for value in row]
-                yield encode(dict(zip(names, values, strict=True)))
-    except databases.ERRORS as error:
-        label = corpus.show(path)
-        raise LoreError(f"{label}: {databases.reason_of(error)}", hint=_HINT, where=Where(label)) from None
-
-
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
@@ -211,7 +306,11 @@ def _parse_row(raw: bytes) -> GatewayRow | None:
     """Return a row whose JSON columns are texts or JSON; None if it is corrupt."""
     members = raw_members(raw) or {}
     seq, session = members.get("seq", b""), members.get("session_id", b"")
-    selector, content = (_column(members.get(name, b"")) for name in ("selector", "content"))
+    selector, content = (
+        text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+        for raw in (members.get("selector", b""), members.get("content", b""))
+    )
+    selector, content = (value.strip() if value and is_json(value) else b"" for value in (selector, content))
     if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or selector_place(Raw(selector)) is None:
         return None
     texts = insert_texts(Raw(content)) if content else None
@@ -221,20 +320,11 @@ def _parse_row(raw: bytes) -> GatewayRow | None:
     return GatewayRow(text_of(session), int(seq), Raw(selector), tuple(messages), {**members, "content": content})
 
 
-def _column(raw: bytes) -> bytes:
-    """Return the JSON in a column; empty if it holds none."""
-    value = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-    return value.strip() if value and is_json(value) else b""
-
-
-# one request
+# durable deltas: one request
 
 
 def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequence[GatewayRow]]:
-    """Return a request body with these rows inserted, and the rows with the places at which they are.
-
-    A body without messages is returned unchanged.
-    """
+    """Return a request body with these rows inserted if it has messages, and the rows at the places where they are."""
     at, end = next(((m.value, m.end) for m in reversed(member_ranges(body)) if m.key == "messages"), (0, 0))
     raw = body[at:end]
     ranges = element_ranges(raw) if raw[:1] == b"[" else []
@@ -244,7 +334,9 @@ def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequenc
     placed_rows: list[tuple[int, GatewayRow]] = []
     for row in rows:
         target = min(row.place, len(messages))
-        place = _safe_place(messages, target)
+        place = min(target, len(messages) - 1)  # the last one that is not the end, after calls, or before their results
+        while place > 0 and ("call" in _tool_parts(messages[place - 1]) or "result" in _tool_parts(messages[place])):
+            place -= 1
         placed_rows.append((place, row if place == target else row._replace(selector=with_place(row.selector, place))))
     pieces, copied_bytes = [body[:at]], 0
     for place, row in sorted(placed_rows, key=lambda pair: (pair[0], pair[1].seq)):
@@ -252,14 +344,6 @@ def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequenc
         pieces += [raw[copied_bytes:begin], *(message + b"," for message in row.messages)]
         copied_bytes = begin
     return b"".join([*pieces, raw[copied_bytes:], body[end:]]), [row for _, row in placed_rows]
-
-
-def _safe_place(messages: Sequence[bytes], target: int) -> int:
-    """Return the last place up to `target` that is not the end, not after calls and not before their results."""
-    place = min(target, len(messages) - 1)
-    while place > 0 and ("call" in _tool_parts(messages[place - 1]) or "result" in _tool_parts(messages[place])):
-        place -= 1
-    return place
 
 
 def _tool_parts(raw: bytes) -> set[str]:
@@ -273,17 +357,7 @@ def _tool_parts(raw: bytes) -> set[str]:
     return parts | {"result"} if role == b'"tool"' or b'"tool_result"' in kinds else parts
 
 
-# a capture
-
-
-def convert_requests(recording: Recording, replay: DeltaReplay) -> Iterator[bytes]:
-    """Return the requests of a capture as lines; raises LoreError for other recordings."""
-    if not isinstance(recording, RequestRecording):
-        raise LoreError(
-            f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as recorded requests",
-            hint="leave --to out: a session is converted to lore's own log",
-        )
-    return replay.lines(recording)
+# durable deltas: a capture
 
 
 class DeltaReplay:
@@ -299,8 +373,7 @@ class DeltaReplay:
     def lines(self, recording: RequestRecording) -> Iterator[bytes]:
         """Yield a line for each request of a capture."""
         for exchange, turn in recording.exchanges():
-            body = self._replay(exchange, turn)
-            yield _encode_line(exchange, body).translate(None, b"\r\n") + b"\n"
+            yield _encode_line(exchange, self._replay(exchange, turn)).translate(None, b"\r\n") + b"\n"
 
     def _replay(self, exchange: Exchange, turn: Turn | None) -> bytes:
         """Return the body of a request with the rows of its session."""
@@ -316,10 +389,9 @@ class DeltaReplay:
         elif (session, turn.chain) not in self._chains:
             return exchange.body
         due = [
-            row
-            for row in self.rows
+            row for row in self.rows
             if row.session == session and (row.place < len(messages) or (session, row.seq) in self.inserted)
-        ]
+        ]  # fmt: skip
         body, rows = insert_rows(exchange.body, due)
         moved = {(row.session, row.seq): row for row in rows}
         self.rows = [moved.get((row.session, row.seq), row) for row in self.rows]
@@ -327,37 +399,31 @@ class DeltaReplay:
         return body
 
     def _session_of(self, exchange: Exchange) -> str | None:
-        """Return the session whose rows a request gets: its own, or the only one that has rows.
-
-        Raises LoreError for a request without a session if the rows are of several.
-        """
+        """Return the session whose rows a request gets: its own, else the only one; raises LoreError otherwise."""
         if exchange.call.session in self._sessions:
             return exchange.call.session
         if len(self._sessions) > 1 and not exchange.call.session:
             sample = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
-            raise LoreError(
-                f"the rows are of {len(self._sessions)} sessions ({sample}), and the requests do not name theirs",
-                hint="name one: --deltas ROWS#SESSION",
-            )
+            message = f"the rows are of {len(self._sessions)} sessions ({sample}), and the requests do not name theirs"
+            raise LoreError(message, hint="name one: --deltas ROWS#SESSION")
         return self._sessions[0] if len(self._sessions) == 1 else None
 
 
 def _encode_line(exchange: Exchange, body: bytes) -> bytes:
     """Return a request as the format `bodies` reads it: alone, or with its other recorded facts."""
-    call, facts = exchange.call, dict[str, object]()
-    if exchange.at is not None:
-        facts["timestamp"] = exchange.at
-    if call.endpoint:
-        facts["url"] = call.endpoint if call.endpoint.startswith("/") else f"https://{call.endpoint}"
-    if call.session:
-        facts["headers"] = {"session-id": call.session}
-    if call.status is not None:
-        facts["status"] = call.status
-    if exchange.response_id:
-        facts["response"] = {"id": exchange.response_id}
+    call, usage = exchange.call, None
     if exchange.usage is not None:
         split = _counts(exchange.usage, _LIFETIMES)
-        facts["usage"] = {**_counts(exchange.usage, _COUNTS), **({"cache_creation": split} if split else {})}
+        usage = {**_counts(exchange.usage, _COUNTS), **({"cache_creation": split} if split else {})}
+    known_facts: dict[str, object] = {
+        "timestamp": exchange.at,
+        "url": call.endpoint if not call.endpoint or call.endpoint.startswith("/") else f"https://{call.endpoint}",
+        "headers": {"session-id": call.session} if call.session else None,
+        "status": call.status,
+        "response": {"id": exchange.response_id} if exchange.response_id else None,
+        "usage": usage,
+    }
+    facts = {name: value for name, value in known_facts.items() if value not in (None, "")}
     if not facts:
         return body
     request = encode(_text(body)) if exchange.fidelity == "wire" else bytes(body)

@@ -7,12 +7,12 @@ by byte, whatever they hold.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
-import msgspec
 import typer
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
@@ -32,15 +32,7 @@ from lore.model.fact import format_share
 from lore.model.results import Finding
 from lore.model.state import Change
 from lore.model.turn import Call, Memo, Turn
-from lore.prefix.overlap import (
-    ChainSums,
-    PairSums,
-    canonical_of,
-    count_canonical_bytes,
-    count_shared_segments,
-    find_divergence,
-    name_relation,
-)
+from lore.prefix import overlap
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.corpus import Name
@@ -76,12 +68,10 @@ class DiffOptions(common.CommonOptions, frozen=True):
     ] = False
     tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True
     cache: Annotated[
-        list[str] | None,
-        typer.Option("--cache", help="Predict this cache instead of the provider's; repeatable."),
+        list[str] | None, typer.Option("--cache", help="Predict this cache instead of the provider's; repeatable.")
     ] = None
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Answer in JSON; of a session in JSON Lines, one object a pair."),
+        bool, typer.Option("--json", help="Answer in JSON; of a session in JSON Lines, one object a pair.")
     ] = False
     dialect: flags.Dialect = None
     tail: flags.Tail = None
@@ -100,11 +90,10 @@ def run(options: DiffOptions) -> int:
     PATH#N is compared with its previous turn. The provider's cache is predicted for the later turn; with --no-tokens
     only if --cache names one.
     """
-    limit = options.fail_under
-    no_share = limit is not None and not 0 <= limit <= 1
-    common.refuse((no_share, f"--fail-under {limit} is not a share", "give a number from 0 to 1"))
+    limit, writer = options.fail_under, None
+    if limit is not None and not 0 <= limit <= 1:
+        raise LoreError(f"--fail-under {limit} is not a share", hint="give a number from 0 to 1")
     comparison = _comparison(options)
-    writer = None
     if not options.as_json:
         writer = DiffWriter(common.out(options.color), every=options.every, verbose=options.verbose)
     lowest_reuse, missing, unread = None, set[tuple[str, str]](), list[str]()
@@ -138,12 +127,11 @@ def _comparison(options: DiffOptions) -> TurnComparison:
         completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
     names = options.cache or (loaded.settings.simulate.caches if options.tokens else ())
-    dated, predictors = Dated.of(loaded), tuple[Predictor, ...]()
     load_plugins()
     for name in names:
         cache_named(name)  # raises LoreError for an unknown one
+    dated, predictors, count = Dated.of(loaded), tuple[Predictor, ...](), None if counter is None else counter.count
     if options.tokens or names:
-        count = None if counter is None else counter.count
         predictors = tuple(Predictor(dated.rules(), name, count=count) for name in dict.fromkeys(names or (None,)))
     audience = common.audience_named(options.audience) or loaded.settings.check.reader
     return TurnComparison(opening, options.redact, predictors, dated, audience)
@@ -158,19 +146,15 @@ class TurnComparison(NamedTuple):
     dated: Dated = PACKAGED  # the cache and price rules
     audience: Audience | None = None  # audience for fixes; None: chosen by the format
 
-    def figures(self, first: Turn) -> PairFigures:
-        """Return a `PairFigures` for the pairs of a chain that begins with this turn."""
-        return PairFigures(first, self.options.counter, redact=self.redact)
-
     def predict(self, turn: Turn) -> list[results.CachePrediction]:
         """Predict from earlier turns what each cache reads of this turn; call it for each turn, in order."""
-        predictions = [predictor.predict(turn) for predictor in self.predictors]
-        rows = [(prediction.cache, prediction.limited_to(turn.usage)) for prediction in predictions if prediction.cache]
-        return [
-            results.CachePrediction(cache, limited.read, limited.write, limited.uncached, limited.confidence)
-            for cache, limited in rows
-            if limited.read is not None
-        ]
+        rows: list[results.CachePrediction] = []
+        for predicted in [predictor.predict(turn) for predictor in self.predictors]:
+            limit = predicted.limited_to(turn.usage)
+            if predicted.cache and limit.read is not None:
+                row = predicted.cache, limit.read, limit.write, limit.uncached, limit.confidence
+                rows.append(results.CachePrediction(*row))
+        return rows
 
 
 def compare_names(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.DiffResult]:
@@ -186,10 +170,7 @@ def compare_names(left: str, right: str | None, comparison: TurnComparison) -> I
 
 
 def diff_files(left: str, right: str, comparison: TurnComparison) -> results.DiffResult:
-    """Compare two named turns; raises LoreError for a name that cannot be read or has no such turn.
-
-    Two successive turns of one recording get the verdict of the whole recording.
-    """
+    """Compare two turns, by the whole recording if they are successive in it. Raises LoreError for a wrong name."""
     names = corpus.parse_name(left), corpus.parse_name(right)
     if names[0].path == names[1].path == corpus.STDIN:
         raise LoreError("standard input can be one side only", hint="name a file for the other side")
@@ -206,38 +187,29 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     whole_prompts = {left_side.format, right_side.format} <= {None, "bodies", "assembled"}
     if comparison.options.completion is not None and whole_prompts:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
-    file = _file_lengths(names, one_file=one_file)
+    paths, file = (names[0].path, names[1].path), None
+    is_of_turns = one_file and any(name.turn is not None for name in names)
+    if not is_of_turns and not any(corpus.is_stream(path) or filesystem.is_folder(path) for path in paths):
+        file = results.FileLengths(*corpus.common_length(*paths))
     if first is None or second is None:
         return results.DiffResult(
             left=left_side, right=right_side, file=file, prompt=None, relation=None, divergence=None, reuse_ratio=None,
             causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
         )  # fmt: skip
-    changes_between = tuple(
-        change for number, changed in changes.items() if first.number < number <= second.number for change in changed
-    )
-    same_chain = names[0].path == names[1].path and first.chain == second.chain
-    second = msgspec.structs.replace(second, changes=changes_between if same_chain else ())
+    same_chain = paths[0] == paths[1] and first.chain == second.chain
+    numbers = [number for number in changes if same_chain and first.number < number <= second.number]
+    second = replace(second, changes=tuple(change for number in numbers for change in changes[number]))
     pair = _pair_of(first, second, comparison, same_chain=same_chain)
     comparison.predict(pair.previous)
-    place = Place(names[1].path, audience=comparison.audience or ("user" if second.basis is not None else "author"))
-    return comparison.figures(pair.previous).describe(
+    place = Place(paths[1], audience=comparison.audience or ("user" if second.basis is not None else "author"))
+    return PairFigures(pair.previous, comparison).describe(
         pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.current)
     )
 
 
-def _file_lengths(names: Iterable[Name], *, one_file: bool) -> results.FileLengths | None:
-    """Return the common prefix of two whole files; None for streams, folders and turns of one file."""
-    paths = [name.path for name in names]
-    if one_file and any(name.turn is not None for name in names):
-        return None
-    if any(corpus.is_stream(path) or filesystem.is_folder(path) for path in paths):
-        return None
-    return results.FileLengths(*corpus.common_length(*paths))
-
-
 def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chain: bool) -> Pair:
     # Turns that are named are compared even if their requests failed.
-    first, second = [msgspec.structs.replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
+    first, second = [replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
     chain = ComparedChain(comparison.dated.rules, billed=same_chain and second.number == first.number + 1)
     chain.compare_next(first)
     pair = chain.compare_next(second)
@@ -285,9 +257,9 @@ def _find_in_session(expected: Name | None, name: Name, comparison: TurnComparis
     if expected is not None and (previous.chain, previous.number) != (expected.chain or default_chain, expected.turn):
         return None
     left_label = diff.left.name if expected is None else str(expected)
-    return msgspec.structs.replace(
-        pairs.with_late_causes(diff), left=msgspec.structs.replace(diff.left, name=left_label),
-        right=msgspec.structs.replace(diff.right, name=str(name)), chain=None, turn=None,
+    return replace(
+        pairs.with_late_causes(diff), left=replace(diff.left, name=left_label),
+        right=replace(diff.right, name=str(name)), chain=None, turn=None,
         problems=recording.problems.kept,
     )  # fmt: skip
 
@@ -312,14 +284,13 @@ def _name_of(recording: Recording, turn: Turn) -> str:
 
 
 def _describe(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.DiffSide:
-    prompt = None if turn is None else turn.prompt
-    if turn is None or prompt is None:
+    if turn is None:
         return results.DiffSide(name, format=recording.reader.name)
+    prompt = turn.prompt
     partial = True if prompt.partial else UNSET
     fidelity = "hashed" if turn.fidelity == "hashed" else prompt.fidelity
-    lacks = (
-        lacks_of(recording.state.format, turn.basis) if turn.basis is not None and options.completion is None else ""
-    )
+    is_complete = turn.basis is None or options.completion is not None
+    lacks = "" if is_complete else lacks_of(recording.state.format, turn.basis)
     return results.DiffSide(
         name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET
     )
@@ -346,12 +317,11 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
         diffs.append(diff)
     if not diffs:
         reason = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
-        raise LoreError(
-            f"{recording.shown} holds {len(turns)} turn{'s' * (len(turns) != 1)} and no pair to compare",
-            hint=reason if len(turns) > 1 else "name two files, or a session of several turns",
-        )
+        hint = reason if len(turns) > 1 else "name two files, or a session of several turns"
+        turns_held = f"{len(turns)} turn{'s' * (len(turns) != 1)}"
+        raise LoreError(f"{recording.shown} holds {turns_held} and no pair to compare", hint=hint)
     late_problems = recording.problems.take()
-    diffs[-1] = msgspec.structs.replace(diffs[-1], problems=[*diffs[-1].problems, *late_problems])
+    diffs[-1] = replace(diffs[-1], problems=[*diffs[-1].problems, *late_problems])
     yield from map(pairs.with_late_causes, diffs)
 
 
@@ -359,8 +329,7 @@ class _SessionPairs:
     """Iterates over the turns of a recording, with the comparison of each with its previous turn."""
 
     def __init__(self, recording: Recording, comparison: TurnComparison) -> None:
-        self._recording = recording
-        self._comparison = comparison
+        self._recording, self._comparison = recording, comparison
         self._late = defaultdict[tuple[str | None, int | None], list[Finding]](list)  # about whole chains, by turn
 
     def __iter__(self) -> Iterator[tuple[TurnVerdict, results.DiffResult | None]]:
@@ -375,38 +344,34 @@ class _SessionPairs:
             turn, pair, predicted = verdict.turn, verdict.pair, comparison.predict(verdict.turn)
             if pair is None:
                 if not turn.failed:
-                    figures[turn.chain] = comparison.figures(turn)
+                    figures[turn.chain] = PairFigures(turn, comparison)
                 yield verdict, None
                 continue
             if pair.previous.chain != turn.chain:
-                figures[turn.chain] = comparison.figures(pair.previous)
+                figures[turn.chain] = PairFigures(pair.previous, comparison)
             sides = [
                 _describe(_name_of(recording, side), recording, side, comparison.options)
                 for side in (pair.previous, turn)
             ]
-            problems = recording.problems.take()
-            yield (
-                verdict,
-                figures[turn.chain].describe(pair, place, *sides, problems=problems, caches=predicted, with_turn=True),
+            diff = figures[turn.chain].describe(
+                pair, place, *sides, problems=recording.problems.take(), caches=predicted, with_turn=True
             )
+            yield verdict, diff
 
     def with_late_causes(self, diff: results.DiffResult) -> results.DiffResult:
         """Add the findings about a whole chain to the turn that they name."""
         late_causes = causes_of(self._late.get((diff.chain, diff.turn), ()), redact=self._comparison.redact)
-        return msgspec.structs.replace(diff, causes=[*diff.causes, *late_causes]) if late_causes else diff
+        return replace(diff, causes=[*diff.causes, *late_causes]) if late_causes else diff
 
 
 class PairFigures:
-    """Describes the successive pairs of one chain, from its first turn on; each segment is measured once.
+    """Describes the successive pairs of one chain, from its first turn on; each segment is measured once."""
 
-    Tokens are counted if there is a `counter`; with `redact` no result holds content.
-    """
-
-    def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
-        self._counter = counter
-        self._redact = redact
-        self._canonical = ChainSums(lambda segment: len(canonical_of(segment)))
-        self._tokens = None if counter is None else ChainSums(lambda segment: counter.count(segment.data))
+    def __init__(self, first: Turn, comparison: TurnComparison) -> None:
+        self._counter, self._redact = comparison.options.counter, comparison.redact
+        self._canonical = overlap.ChainSums(lambda segment: len(overlap.canonical_of(segment)))
+        counter = self._counter
+        self._tokens = None if counter is None else overlap.ChainSums(lambda segment: counter.count(segment.data))
         self._latest = first
         for sums in filter(None, (self._canonical, self._tokens)):
             sums.advance(first.prompt, 0)
@@ -418,10 +383,11 @@ class PairFigures:
     ) -> results.DiffResult:  # fmt: skip
         """Return the result for the next pair; `with_turn` adds the chain and turn of its right side."""
         usage, verdict = pair.current.usage, pair.current.verdict
+        prompts = pair.previous.prompt, pair.current.prompt
         return results.DiffResult(
             left=left, right=right, file=file, prompt=self._lengths(pair),
-            relation=name_relation(pair.previous.prompt, pair.current.prompt, pair.overlap),
-            divergence=find_divergence(pair.previous.prompt, pair.current.prompt, pair.overlap, pair.bytes.common),
+            relation=overlap.name_relation(*prompts, pair.overlap),
+            divergence=overlap.find_divergence(*prompts, pair.overlap, pair.bytes.common),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes_of((finding for _, finding in findings_of(pair, place)), redact=self._redact),
             caches=list(caches), billed=None if usage is None else results.UsageResult.of(usage),
@@ -435,13 +401,19 @@ class PairFigures:
         previous = pair.previous
         if (previous.chain, previous.number) != (self._latest.chain, self._latest.number):
             # A request may continue any earlier request: measure from that one.
-            shared = count_shared_segments(self._latest.prompt, previous.prompt)
+            shared = overlap.count_shared_segments(self._latest.prompt, previous.prompt)
             for sums in filter(None, (self._canonical, self._tokens)):
                 sums.advance(previous.prompt, shared)
         self._latest = pair.current
-        canonical = count_canonical_bytes(self._canonical, previous.prompt, pair.current.prompt, pair.overlap)
+        canonical = overlap.count_canonical_bytes(self._canonical, previous.prompt, pair.current.prompt, pair.overlap)
         self._canonical.advance(pair.current.prompt, pair.overlap.common)
-        tokens = self._token_counts(pair)
+        tokens = None
+        if self._tokens is not None and self._counter is not None:
+            tokens, place = self._tokens.advance(pair.current.prompt, pair.overlap.common), pair.overlap.common
+            segments = previous.prompt.segment_at(place), pair.current.prompt.segment_at(place)
+            if pair.overlap.common_bytes and segments[0] is not None and segments[1] is not None:
+                common_count = self._counter.common(segments[0].data, segments[1].data)
+                tokens = replace(tokens, common=tokens.common + common_count)
         return results.PromptLengths(
             left_bytes=pair.bytes.previous, right_bytes=pair.bytes.current, left_tail_bytes=pair.tail_bytes,
             common_prefix_bytes=pair.bytes.common + pair.overlap.common_bytes,
@@ -451,12 +423,3 @@ class PairFigures:
             common_prefix_tokens=None if tokens is None else tokens.common,
             tokenizer=None if self._counter is None else self._counter.name,
         )  # fmt: skip
-
-    def _token_counts(self, pair: Pair) -> PairSums | None:
-        if self._tokens is None or self._counter is None:
-            return None
-        sums, place = self._tokens.advance(pair.current.prompt, pair.overlap.common), pair.overlap.common
-        previous, current = pair.previous.prompt.segment_at(place), pair.current.prompt.segment_at(place)
-        if not pair.overlap.common_bytes or previous is None or current is None:
-            return sums
-        return msgspec.structs.replace(sums, common=sums.common + self._counter.common(previous.data, current.data))

@@ -63,8 +63,7 @@ Page: TypeAlias = Annotated[
     ),
 ]
 Open: TypeAlias = Annotated[
-    bool,
-    typer.Option("--open", help="Open the page in a browser; if you name no file, it is in your cache folder."),
+    bool, typer.Option("--open", help="Open the page in a browser; if you name no file, it is in your cache folder.")
 ]
 Last: TypeAlias = Annotated[
     bool,
@@ -75,8 +74,7 @@ Since: TypeAlias = Annotated[
 ]
 NoCache: TypeAlias = Annotated[bool, typer.Option("--no-cache", help="Read every recording again, and keep nothing.")]
 System: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--system", help="The system prompt of a session that records none: text, or JSON."),
+    str | None, typer.Option("--system", help="The system prompt of a session that records none: text, or JSON.")
 ]
 Tools: TypeAlias = Annotated[
     str | None, typer.Option("--tools", help="The tools of a session that records none: a JSON array.")
@@ -92,10 +90,6 @@ Output: TypeAlias = Annotated[
 ]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
 Url: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, memory:, or a plug-in's.",
-    ),
+    str, typer.Option("--store", help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, memory:, or a plug-in's.")
 ]
 SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]

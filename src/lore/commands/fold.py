@@ -114,24 +114,18 @@ def _counts(usage: e.Usage) -> dict[str, int | None]:
 
 def list_injected(chain: Chain) -> list[results.InjectedResult]:
     """Return the texts between a chain's items, in order."""
-    unsaved = {_insert_key(event) for event in chain.unsaved}
+    unsaved: set[tuple[str, int]] = set()  # kind and number
+    for event in chain.unsaved:
+        if isinstance(event, e.PromptDelta):
+            unsaved.add(("delta", event.seq))
+        elif isinstance(event, e.ContextPersisted):
+            unsaved.add(("outside" if event.outside else "context", event.turn))
     texts: list[results.InjectedResult] = []
     for insert in sorted((*chain.deltas.values(), *chain.persisted, *chain.outside), key=lambda insert: insert.order):
         kind = "delta" if insert.is_delta else "outside" if insert.outside else "context"
         saved = (kind, insert.number) not in unsaved
         texts.append(results.InjectedResult(kind, insert.number, insert.age + 1, insert.place, saved, insert.content))
     return texts
-
-
-def _insert_key(event: e.Event) -> tuple[str, int]:
-    """Return kind and number of the insert that an unsaved event made."""
-    match event:
-        case e.PromptDelta(seq=seq):
-            return "delta", seq
-        case e.ContextPersisted(turn=turn, outside=outside):
-            return "outside" if outside else "context", turn
-        case _:
-            return "", 0
 
 
 def fold(
@@ -150,7 +144,11 @@ def fold(
         for read in recording.reads():
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             if isinstance(event, e.CompactApplied) and unpruned:
-                event = _only_divider(event)
+                counts = event.pre_tokens, event.post_tokens
+                divider = CompactDivider(
+                    event.uuid, event.trigger, *counts, event.summary, duration_ms=event.duration_ms
+                )
+                event = e.Append(item=divider, chain=event.chain, at=event.at)
             if isinstance(event, e.CompactApplied):
                 old_chain = with_streamed_text(recording.state.chain(event.chain))
                 recording.apply(read, event)
@@ -178,11 +176,3 @@ def fold(
         pruned=list(pruned), turns=turns.rows, usage=turns.usage(), problems=recording.problems.kept,
     )  # fmt: skip
     return Folded(result, [entry.item for entry in entries])
-
-
-def _only_divider(event: e.CompactApplied) -> e.Append:
-    """Return a compaction as an event that adds its divider and prunes nothing."""
-    divider = CompactDivider(
-        event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary, duration_ms=event.duration_ms
-    )
-    return e.Append(item=divider, chain=event.chain, at=event.at)

@@ -22,7 +22,7 @@ from lore.model.events import Event, Knowledge
 from lore.model.inserts import SHORTEST_ID, signature
 from lore.model.mask import mask
 from lore.model.results.store import KnowledgeEntry, KnowledgeResult, KnowledgeWritten
-from lore.model.state import Chain, Fact, FoldedSession
+from lore.model.state import FoldedSession
 from lore.prompt.base import Rules
 from lore.prompt.planning import Planner
 from lore.recording import corpus
@@ -64,7 +64,12 @@ def add(
     if not any(fields):
         raise LoreError("the entry has no text", hint="give --content or --title")
     digest = hashlib.sha256("\0".join(value or "" for value in fields).encode()).hexdigest()
-    entry_id = digest[:DERIVED_ID] if name is None else _check_id(name)
+    entry_id = digest[:DERIVED_ID] if name is None else name
+    if name is not None:
+        _check_text(Fields(title=name))
+        if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
+            hint = f"1 to {LONGEST_ID} characters without white space"
+            raise LoreError(f"{mask(name)[:60]!r} is not a valid id", hint=hint)
     options = Options(format=format, log=log(verbose))
     return _write(session, options, "add", lambda state: _change(state, "add", entry_id, fields), as_json=as_json)
 
@@ -120,34 +125,34 @@ def list_(
     _refuse_turn(session)
     problems = Problems()
     state = _fold(session, Options(format=format, log=log(verbose)), problems)
-    main = state.main()
+    main, entries = state.main(), list[KnowledgeEntry]()
     signatures = Planner(Rules()).signatures_in_prompt(main).changed
-    facts = sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
-    entries = [
-        KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, _state_of(fact, state, main, signatures))
-        for fact in facts
-    ]  # in the order in which prompts show them
+    pinned_meanings = {entry.id: signature(entry.title, entry.content) for entry in main.pinned or ()}
+    for fact in sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id)):
+        meaning, place = signature(fact.title, fact.content), None
+        if state.is_own:  # how the prompt holds the entry with its meaning now
+            is_held = main.pinned is not None and signatures.get(fact.id) == meaning
+            place = "waiting" if not is_held else "pinned" if pinned_meanings.get(fact.id) == meaning else "delta"
+        entries.append(KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, place))
     result = KnowledgeResult(session=state.id, knowledge=entries, problems=problems.kept)
     return answer(result, write_knowledge, as_json=as_json, color=color)
 
 
 def _fields(category: str | None, title: str | None, content: str | None) -> Fields:
-    fields = Fields(category, title, _read_stdin() if content == corpus.STDIN else content)
+    """Return the fields that were given; content may be read from standard input, less one line end at its end."""
+    if content == corpus.STDIN:
+        data = b""
+        for piece in corpus.pieces(corpus.STDIN):
+            data += piece
+            if len(data) > LONGEST:
+                raise LoreError(f"standard input holds more than {LONGEST >> 20} MiB", hint="give less")
+        try:
+            content = data.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise LoreError("standard input is not UTF-8 text", hint="give text") from None
+    fields = Fields(category, title, content)
     _check_text(fields)
     return fields
-
-
-def _read_stdin() -> str:
-    """Read an entry's content; one line end at its end is not part of it."""
-    data = b""
-    for piece in corpus.pieces(corpus.STDIN):
-        data += piece
-        if len(data) > LONGEST:
-            raise LoreError(f"standard input holds more than {LONGEST >> 20} MiB", hint="give less")
-    try:
-        return data.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError:
-        raise LoreError("standard input is not UTF-8 text", hint="give text") from None
 
 
 class Fields(NamedTuple):
@@ -210,20 +215,6 @@ def _refuse_turn(path: str) -> None:
         raise LoreError(f"{name} is one turn: knowledge belongs to a session", hint="leave #TURN out")
 
 
-def _state_of(fact: Fact, session: FoldedSession, chain: Chain, signatures: dict[str, str]) -> str | None:
-    """Return how the prompt holds an entry with its meaning now: pinned, in a delta, or not yet."""
-    if not session.is_own:
-        return None
-    meaning = signature(fact.title, fact.content)
-    if chain.pinned is None or signatures.get(fact.id) != meaning:
-        return "waiting"
-    pinned = ((entry.id, signature(entry.title, entry.content)) for entry in chain.pinned)
-    return "pinned" if (fact.id, meaning) in pinned else "delta"
-
-
-# entries as users name them
-
-
 def _find(state: FoldedSession, name: str) -> str:
     """Return the id that a user means: the id, the short form that prompts show, or a prefix that no other id has."""
     known_ids = list(state.knowledge)
@@ -256,14 +247,6 @@ def _hint_of_nearest(name: str, ids: list[str]) -> str:
     similar = _matches(name, ids) or difflib.get_close_matches(name[:LONGEST_ID], ids, n=1, cutoff=SIMILAR)
     listing = "`lore knowledge list` shows all"
     return f"the nearest id is {similar[0]}; {listing}" if similar else listing
-
-
-def _check_id(name: str) -> str:
-    _check_text(Fields(title=name))
-    if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
-        hint = f"1 to {LONGEST_ID} characters without white space"
-        raise LoreError(f"{mask(name)[:60]!r} is not a valid id", hint=hint)
-    return name
 
 
 def _check_text(fields: Fields) -> None:

@@ -19,12 +19,11 @@ from msgspec.structs import replace
 from lore.cache.served import Served, served_by
 from lore.commands import common, flags
 from lore.commands.check import context_of, name_unjudged, protected_files
-from lore.commands.pages import page_among, write_pages
 from lore.errors import LoreError
 from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
 from lore.judge.policy import Budgets, Ruling
-from lore.judge.requests.lint import Defect, Linter, Outlook, is_refused
+from lore.judge.requests.lint import Linter, Outlook, is_refused
 from lore.judge.totals import is_unjudged, list_unjudged
 from lore.model.canonical import encode
 from lore.model.cause import Place
@@ -93,7 +92,7 @@ def run(options: LintOptions) -> int:
         log=common.log(verbose),
     )  # fmt: skip
     context = replace(context_of(loaded, options), audience=audience or loaded.settings.check.reader, options=opening)
-    page = page_among(reports, opens=options.open_page, protected=protected_files(loaded), name="lint")
+    page = common.page_among(reports, opens=options.open_page, protected=protected_files(loaded), name="lint")
     with (
         common.progress(is_on=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
@@ -105,6 +104,7 @@ def run(options: LintOptions) -> int:
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
     name_unjudged(unjudged)
     if page is not None:
+        from lore.commands.pages import write_pages
         from lore.report.html.answers import introduce_report
 
         intro = introduce_report(result, verbose=verbose)
@@ -180,11 +180,13 @@ class _Lint:
         self.summary = LintSummary()
         self.refused: list[LoreError] = []  # named files without requests: an error if no file has any
         self._rows: list[LintRequest] = []
-        self._found: dict[object, dict[str, _TopFinding]] = {}  # of each kind and place, by `_unit`
+        self._found: dict[object, dict[str, _TopFinding]] = {}  # of each kind and place, by unit
         self.problems: list[Problem] = []
         self.unjudged: list[Problem] = []  # of them, why requests or whole files could not be examined
-        self._blocking: dict[str, list[set[str]]] = {}  # by `_unit`, for each row: codes that leave nothing to read
-        self._is_joined = False  # the file under way is several with one request each
+        self._blocking: dict[str, list[set[str]]] = {}  # by unit, for each row: codes that leave nothing to read
+        # The file under way is several with one request each. A unit, in which turns are judged together, is a file, or
+        # a conversation if files were joined.
+        self._is_joined = False
 
     def file(self, file: Input, name: corpus.Name) -> None:
         """Examine a file, or the request of it that `name` names; raises LoreError for a name that cannot be read."""
@@ -211,7 +213,14 @@ class _Lint:
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return
             problems.add(Problem(Code.UNREADABLE_FILE, error.message), place.path)
-        self._add_damage(problems, place, ruling, requests=self.summary.requests - before)
+        self.summary.problems += problems.total
+        kept = list(map(redacted, problems.kept)) if self._context.redact else problems.kept
+        self.problems += kept
+        self.unjudged += list_unjudged(kept, self.summary.requests - before)
+        counts = {code: number for (code, _), number in problems.counts.items()}
+        for fault in damage(problems.kept, counts, place):
+            if finding := self._decide(fault, ruling):
+                self._found[finding.code, place.path] = {place.path: _TopFinding(finding, 0)}
 
     def result(self) -> LintResult:
         """Return the findings so far, in words."""
@@ -274,23 +283,31 @@ class _Lint:
         stakes: dict[str, int | None] = {}
         refused = False
         for defect in self._linter.defects(request.turn):
-            finding = self._decide(_finding(defect, request, place), ruling)
+            broken = defect.broken
+            at = _offsets(request.body, request.turn, broken.path, defect.text, broken.start)
+            unruled = make_finding(
+                broken.code, place, broken.evidence, kind=broken.kind, at=request.turn, section=broken.section or None,
+                json_path=broken.path or None, offset=at and at[1], tokens="estimated", confidence="rule",
+            )  # fmt: skip
+            unruled = replace(
+                unruled, body_offset=UNSET if at is None else sum(at),
+                stake_tokens=UNSET if defect.tokens is None else defect.tokens,
+                stake_dollars=UNSET if defect.dollars is None else defect.dollars,
+            )  # fmt: skip
+            finding = self._decide(unruled, ruling)
             if finding is None:
                 continue
             stakes[finding.code] = None if finding.severity == "note" else defect.tokens or 0
             refused = refused or is_refused(finding)
             key = finding.code, finding.kind, defect.detail, (finding.json_path or "").translate(_NUMBERS)
-            units, unit = self._found.setdefault(key, {}), self._unit(request.turn, finding.path)
+            unit = request.turn.chain if self._is_joined else finding.path
+            units = self._found.setdefault(key, {})
             top = units.get(unit)
             if top is None or (finding.stake_tokens or 0) > (top.finding.stake_tokens or 0):
                 units[unit] = _TopFinding(finding, 1 if top is None else top.requests + 1, served_by(request.turn))
             else:
                 units[unit] = top._replace(requests=top.requests + 1)
         return request._replace(stakes=stakes, refused=refused)
-
-    def _unit(self, turn: Turn, path: str) -> str:
-        """Return the group in which a turn is judged: its file, or its conversation if files were joined."""
-        return turn.chain if self._is_joined else path
 
     def _decide(self, finding: Finding, ruling: Ruling) -> Finding | None:
         """Apply the settings to a finding. Return None, and count it, if they remove it."""
@@ -303,7 +320,8 @@ class _Lint:
         turn, outlook = request.turn, self._linter.outlook(request.turn)
         where = outlook.where
         path = place.of(turn).path
-        self._blocking.setdefault(self._unit(turn, path), []).append(_blocking(request, outlook))
+        unit = turn.chain if self._is_joined else path
+        self._blocking.setdefault(unit, []).append(_blocking(request, outlook))
         places = [(mark, _offsets(request.body, turn, mark.path)) for mark in outlook.marks]
         return LintRequest(
             path=path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
@@ -319,17 +337,6 @@ class _Lint:
             codes=list(request.stakes),
         )  # fmt: skip
 
-    def _add_damage(self, problems: Problems, place: Place, ruling: Ruling, *, requests: int) -> None:
-        """Keep the problems of a file in which so many requests were examined, and the findings about them."""
-        self.summary.problems += problems.total
-        kept = list(map(redacted, problems.kept)) if self._context.redact else problems.kept
-        self.problems += kept
-        self.unjudged += list_unjudged(kept, requests)
-        counts = {code: number for (code, _), number in problems.counts.items()}
-        for fault in damage(problems.kept, counts, place):
-            if finding := self._decide(fault, ruling):
-                self._found[finding.code, place.path] = {place.path: _TopFinding(finding, 0)}
-
 
 def _requests(recording: Recording) -> Iterator[_LintedRequest]:
     if not isinstance(recording, RequestRecording):
@@ -341,29 +348,14 @@ def _requests(recording: Recording) -> Iterator[_LintedRequest]:
             yield _LintedRequest(turn, b"" if continues else exchange.body)
 
 
-def _finding(defect: Defect, request: _LintedRequest, place: Place) -> Finding:
-    broken, turn = defect.broken, request.turn
-    at = _offsets(request.body, turn, broken.path, defect.text, broken.start)
-    lint_finding = make_finding(
-        broken.code, place, broken.evidence, kind=broken.kind, at=turn, section=broken.section or None,
-        json_path=broken.path or None, offset=at and at[1], tokens="estimated", confidence="rule",
-    )  # fmt: skip
-    return replace(
-        lint_finding, body_offset=UNSET if at is None else sum(at),
-        stake_tokens=UNSET if defect.tokens is None else defect.tokens,
-        stake_dollars=UNSET if defect.dollars is None else defect.dollars,
-    )  # fmt: skip
-
-
 def _blocking(request: _LintedRequest, outlook: Outlook) -> set[str]:
     """Return the codes of the findings that leave nothing of a request to be read from a cache.
 
     Nothing would be cached, or text that changes in each request precedes everything that would be.
     """
-    if not outlook.cached:
-        codes = _UNCACHED if outlook.cached == 0 else ()
-        return {code for code in codes if request.stakes.get(code) is not None}
-    return {code for code in _NEW_EACH_TIME if (request.stakes.get(code) or 0) >= outlook.cached}
+    if outlook.cached:
+        return {code for code in _NEW_EACH_TIME if (request.stakes.get(code) or 0) >= outlook.cached}
+    return {code for code in _UNCACHED if outlook.cached == 0 and request.stakes.get(code) is not None}
 
 
 def _offsets(body: bytes, turn: Turn, path: str, text: str = "", start: int = 0) -> tuple[int, int] | None:

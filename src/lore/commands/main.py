@@ -36,7 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
-        return INTERRUPTED if _was_interrupted(error) else _report_error(error, quiet="--redact" in args)
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__  # Python wraps an interrupt that comes while a class is created
+        return INTERRUPTED if cause is not None else _report_error(error, quiet="--redact" in args)
 
 
 def _run(args: list[str]) -> int:
@@ -99,13 +102,6 @@ def command(*, without_overview: bool = False) -> Callable[..., object]:
     return tree(overview)
 
 
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Return whether an interrupt caused an error: Python wraps one that comes while a class is created."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__
-    return error is not None
-
-
 def _prepare_streams() -> None:
     """Write the same bytes in any locale; discard output if the program was started without the stream."""
     for name in ("stdout", "stderr"):
@@ -122,15 +118,15 @@ def _report_error(error: Exception, *, quiet: bool) -> int:
 
     if isinstance(error, LoreError):
         place = f"  --> {error.where}" if error.where is not None and error.where[1:] != (None, None) else ""
-        _say(f"error: {error.message}", place, _hint(error.hint), *(f"  {choice}" for choice in error.choices))
+        hint = f"hint: {error.hint}" if error.hint else ""
+        _say(f"error: {error.message}", place, hint, *(f"  {choice}" for choice in error.choices))
         return error.exit_code
     if hasattr(error, "format_message"):
         _say(*_usage_error(error))
         return USAGE
     if isinstance(error, OSError):
-        _say(
-            f"error: {(error.strerror or str(error)).lower()}", _hint("lore could not write its answer, or read a file")
-        )
+        reason = (error.strerror or str(error)).lower()
+        _say(f"error: {reason}", "hint: lore could not write its answer, or read a file")
         return USAGE
     if os.environ.get("LORE_DEBUG") == "1":
         import traceback
@@ -157,11 +153,7 @@ def _usage_error(error: Any) -> tuple[str, str]:
         matches = ["--min-reuse"]
     message, help_command = str(error.format_message() if names is None else error.message), f"{path} --help"
     hint = f"did you mean {matches[0]}? all options: {help_command}" if matches else help_command
-    return f"error: {' '.join(message.split())}", _hint(hint)
-
-
-def _hint(text: str | None) -> str:
-    return f"hint: {text}" if text else ""
+    return f"error: {' '.join(message.split())}", f"hint: {hint}"
 
 
 def _say(*lines: str) -> None:

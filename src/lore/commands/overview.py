@@ -10,7 +10,6 @@ import typer
 from msgspec import Struct
 
 from lore.commands import common, flags
-from lore.commands.pages import page_target, write_spending
 from lore.errors import LoreError, did_you_mean
 from lore.recording.agents.logs import agent_named
 from lore.report.commands import OverviewSelection, in_shell
@@ -74,7 +73,7 @@ def overview(options: OverviewOptions) -> int:
 
         print(f"lore {__version__}")
         return 0
-    page = page_target(options.report, opens=options.open_page, name="overview", in_use=options.as_json)
+    page = common.page_target(options.report, opens=options.open_page, name="overview", in_use=options.as_json)
     loaded, now, surroundings = common.find_settings(options.config), time.time(), common.surroundings()
     request = _request(now, options)._replace(by_day=page is not None)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
@@ -89,9 +88,11 @@ def overview(options: OverviewOptions) -> int:
         selection = _selection(result.looked, options, "" if options.redact else request.project)
         write_overview(result, common.out(options.color), selection, verbose=options.verbose)
     if page is not None:
-        page_sums = sums._replace(result=result)
+        from lore.commands.pages import write_spending
+
         write_spending(
-            page, page_sums, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color
+            page, sums._replace(result=result), ledgers, redact=options.redact, verbose=options.verbose,
+            colour=options.color,
         )  # fmt: skip
     return 3 if result.failed else 0
 

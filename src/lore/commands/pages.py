@@ -1,118 +1,99 @@
-"""`--report html=PATH` and `--open`: where a command writes its page, and the writing."""
+"""Write pages: one file, or a folder with `index.html` and a page for each session.
+
+A name that ends in .html or .htm, a stream or standard output is one page, any other name is a folder; its pages of
+sessions are in `sessions/`, named by a digest of the path, and written as they are made. One page shows the sessions
+that lost most in full, and lists the others. Only pages that lore wrote are replaced.
+
+A session is read once, with the files of its subagents: its turns, judged, predicted and priced as by `lore simulate`
+without the cache entries of other sessions, and the text around each cache break. Its sums are those of `lore check`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import webbrowser
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.commands.common import count_cores, progress, surroundings, tell
+from lore.cache.predictor import NO_CHANGE, Predictor
+from lore.commands.common import PageTarget, Progress, count_cores, progress, tell
 from lore.errors import LoreError, reason_of
-from lore.files import make_folder
+from lore.formats.registry import lacks_of
+from lore.judge.messages import MASKED
+from lore.judge.sums import CauseSums, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
+from lore.model.codes import CODES, Code, Problem
+from lore.model.events import MAIN
+from lore.model.results.page import PageSession, PageTurn
+from lore.model.results.simulate import SimulatedTurn
+from lore.model.state import UTILITY
+from lore.model.turn import Turn
+from lore.prefix.overlap import excerpt, locate_difference
+from lore.recording import corpus
+from lore.recording.agents.companions import companions, session_of
+from lore.recording.agents.logs import project_of
+from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
+from lore.recording.inputs import Input
+from lore.recording.titles import title_of
+from lore.report.html.answers import introduce_overview
+from lore.report.html.blocks import Intro
+from lore.report.html.page import PageContent, render_page
+from lore.report.html.timeline import view_session
+from lore.report.plain import last_part
+from lore.report.redacted import REDACTED, digest, redacted, redacted_error
+from lore.report.sentences.findings import columns_result
+from lore.report.sentences.spending import cause_in_words, short_of
+from lore.run.checking.verdicts import CheckContext, audience_of, map_files
+from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
+from lore.run.simulation import PlayedTurn, Simulation
+from lore.run.spending.ledgers import Ledgers
+from lore.run.spending.overview import SpendingSums
+from lore.store.registry import ignore
+from lore.tokens import o200k
 
-if TYPE_CHECKING:
-    from lore.model.results.page import PageSession
-    from lore.recording.inputs import Input
-    from lore.report.html.blocks import Intro
-    from lore.run.checking.verdicts import CheckContext
-    from lore.run.outputs import Target
-    from lore.run.spending.ledgers import Ledgers
-    from lore.run.spending.overview import SpendingSums
-
-HTML = "html"
-
-
-class PageTarget(Struct, frozen=True):
-    """Where a page goes."""
-
-    path: str  # empty: standard output
-    opens: bool  # a browser opens it
-
-
-def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use: bool = False) -> PageTarget | None:
-    """Return the target of --report and --open of a command that writes no other report; None without a page.
-
-    `in_use`: standard output has another answer. Raises LoreError if the target cannot be written.
-    """
-    texts = list(reports or ())
-    for text in texts:
-        if text.partition("=")[0] != HTML:
-            raise LoreError(f"--report {text}: this command writes html alone", hint="--report html=FILE.html")
-        if text.endswith("="):
-            raise LoreError(f"--report {text} names no file", hint="--report html=FILE.html, or a folder")
-    _refuse_second(texts)
-    path = texts[0].partition("=")[2] if texts else None
-    return _target(path, opens=opens, name=name, in_use=in_use)
-
-
-def page_among(
-    reports: list[Target], *, opens: bool, protected: Mapping[str, str], name: str
-) -> PageTarget | None:  # fmt: skip
-    """Remove the page from a command's reports and return its target.
-
-    Raises LoreError for a report that cannot be written, or that would replace a file of `protected`.
-    """
-    from lore.run.outputs import refuse_overwriting
-
-    pages = [target for target in reports if target.kind == HTML]
-    _refuse_second(pages)
-    for target in pages:
-        reports.remove(target)
-    refuse_overwriting([*(replace(target, path=target.path.rstrip("/\\")) for target in pages), *reports], protected)
-    path = pages[0].path if pages else None
-    return _target(path, opens=opens, name=name, in_use=bool(reports) and not all(report.path for report in reports))
+IN_FULL = 20  # sessions in one page
+MOST_TURNS = 50_000  # of them all: about 8 MB
+_MARK = b'<meta name="generator" content="lore '
+Listed: TypeAlias = Mapping[str, PageSession]
 
 
-def _refuse_second(pages: Sequence[object]) -> None:
-    if len(pages) > 1:
-        raise LoreError("--report html is given twice", hint="leave one out")
+def is_folder(path: str) -> bool:
+    """Return whether pages are written to a folder of this name."""
+    return bool(path) and not path.lower().endswith((".html", ".htm")) and not corpus.is_stream(path)
 
 
-def _target(path: str | None, *, opens: bool, name: str, in_use: bool) -> PageTarget | None:
-    if path is None and not opens:
-        return None
-    from lore.run.pages import refuse_target
-
-    path = "" if path in (None, "-") else path
-    if not path and opens:  # in the user's cache folder, readable by its owner alone
-        cache, hint = surroundings().roots()["{cache}"], "name a file: --report html=FILE.html --open"
-        folder = os.path.join(cache, "lore", "pages")
-        if not cache:
-            raise LoreError("no cache folder is known", hint=hint)
-        try:
-            make_folder(folder)
-        except OSError as error:
-            raise LoreError(f"cannot make {folder}: {reason_of(error)}", hint=hint) from None
-        path = os.path.join(folder, f"{name}.html")
-    if not path and in_use:
-        raise LoreError("html cannot share standard output", hint="give it a file: --report html=FILE.html")
-    refuse_target(path)
-    return PageTarget(path, opens)
-
-
-def require_rereadable(files: list[Input]) -> list[Input]:
-    """Return the inputs, which are read a second time for pages; raises LoreError if one can be read only once."""
-    if any(file.stream for file in files):
-        hint = "save it to a file: a page needs a second look"
-        raise LoreError("standard input and pipes can be read once only", hint=hint)
-    return files
+def refuse_target(path: str) -> None:
+    """Raise LoreError if pages cannot be written to a path, or would replace something that lore did not write."""
+    if not path or corpus.is_stream(path):
+        return
+    label = corpus.show(path)
+    refuse_missing_folder(path.rstrip("/\\"))
+    if not is_folder(path):
+        refuse_recording(path)
+        if os.path.isdir(path):
+            raise LoreError(f"{label} is a folder", hint="name a page FILE.html, or a folder without that ending")
+        return
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise LoreError(f"{label} is a file", hint="name a page FILE.html, or a new folder")
+    index = os.path.join(path, "index.html")
+    if os.path.lexists(index):
+        with suppress(OSError), open(index, "rb") as file:
+            if _MARK in file.read(4096):
+                return
+        raise LoreError(f"{corpus.show(index)} is not lore's", hint="name another folder")
 
 
 def write_spending(
     target: PageTarget, spending: SpendingSums, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
 ) -> None:
     """Write pages about costs; a single page shows only the costliest sessions in full."""
-    from lore.model.codes import CODES
-    from lore.model.results.page import PageSession
-    from lore.report.html.answers import introduce_overview
-    from lore.report.redacted import digest
-    from lore.report.sentences.spending import short_of
-    from lore.run.checking.verdicts import CheckContext
-
     listed: dict[str, PageSession] = {}
     for sums in spending.period.by("session"):
         first, losses = spending.period.first[sums.name], spending.period.losses[sums.name]
@@ -130,26 +111,235 @@ def write_spending(
 
 def write_pages(
     target: PageTarget, intro: Intro, files: list[Input], context: CheckContext, *, verbose: bool, colour: bool | None,
-    cache: str | None = None, listed: Mapping[str, PageSession] | None = None,
+    cache: str | None = None, listed: Listed | None = None,
 ) -> None:  # fmt: skip
-    """Write pages of a command's answer and of recordings, report their path, and open them."""
-    from lore.recording import corpus
-    from lore.run.pages import is_folder, write_report
+    """Write pages of a command's answer and of recordings, report their path and size, and open them.
 
-    with progress(is_on=not verbose, colour=colour, what="drawing") as update:
-        size = write_report(
-            target.path, intro, files, context, cache=cache, listed=listed, jobs=count_cores(), progress=update
-        )
-    if not target.path:
+    `listed` are the sessions that the command lists, by path (None: those that are read), with their sums. `cache`
+    is the one to predict; None: the cache that served each turn.
+    """
+    load_plugins()
+    path, sessions, size, text = target.path, list_sessions(files), 0, ""
+    if listed is not None and not is_folder(path):
+        full_paths = set(list(listed)[:IN_FULL])
+        sessions = [file for file in sessions if corpus.show(file.path) in full_paths]
+    recordings = [file.path for file in sessions if not file.stream and os.path.isfile(file.path)]
+    with (
+        progress(is_on=not verbose, colour=colour, what="drawing") as update,
+        closing(_read_sessions(sessions, context, cache, update)) as page_sessions,
+    ):
+        if is_folder(path):
+            size = _write_folder(path, intro, page_sessions, listed, recordings)
+        else:
+            text = render_page(_one_page(intro, page_sessions, listed))
+    if not path:
+        sys.stdout.write(text)
         sys.stdout.flush()
         return
-    index = os.path.join(target.path, "index.html") if is_folder(target.path) else target.path
-    if not corpus.is_stream(target.path):
-        suffix = " with the pages of its folder" if is_folder(target.path) else ""
+    index = os.path.join(path, "index.html") if is_folder(path) else path
+    size = size or write_file(path, text.encode("utf-8", "backslashreplace"), recordings)
+    if not corpus.is_stream(path):
+        suffix = " with the pages of its folder" if is_folder(path) else ""
         tell(f"{corpus.show(index)}: {size / 1e6:,.2f} MB{suffix}")
-    if target.opens:
-        import webbrowser
-        from pathlib import Path
+    if target.opens and not webbrowser.open(Path(index).absolute().as_uri()):
+        tell(f"no browser could be opened: open {corpus.show(index)}")
 
-        if not webbrowser.open(Path(index).absolute().as_uri()):
-            tell(f"no browser could be opened: open {corpus.show(index)}")
+
+def _read_sessions(
+    files: list[Input], context: CheckContext, cache: str | None, update: Progress | None
+) -> Generator[tuple[str, PageSession]]:  # fmt: skip
+    """Yield a digest of the path and the contents of each session, in the order of the files."""
+    total_bytes, done_bytes = sum(file.size for file in files), 0
+    context = replace(context, options=replace(context.options, log=ignore))
+    work = partial(read_session, context=context, cache=cache)
+    with closing(map_files(files, count_cores(), work, work)) as results:
+        for file, session in zip(files, results, strict=True):
+            done_bytes += file.size
+            if update is not None:
+                update(done_bytes, total_bytes)
+            if session is not None:
+                path = os.path.abspath(file.path).encode("utf-8", "surrogateescape")
+                yield hashlib.sha256(path).hexdigest()[:16], session
+
+
+def _write_folder(
+    path: str, intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None, recordings: list[str]
+) -> int:  # fmt: skip
+    folder, rows, places, size = os.path.join(path, "sessions"), list[PageSession](), dict[str, str](), 0
+    _make_folder(path)
+    for name, session in sessions:
+        _make_folder(folder)
+        rows.append(replace(session, chains={}))
+        places[session.path] = f"sessions/{name}.html"
+        title = session.title or last_part(session.path)
+        page = PageContent(title, views=[view_session(session)], back="../index.html")
+        data = render_page(page).encode("utf-8", "backslashreplace")
+        size += write_file(os.path.join(folder, f"{name}.html"), data, recordings)
+    index = PageContent(intro.title, intro, _list_rows(rows, listed), places)
+    data = render_page(index).encode("utf-8", "backslashreplace")
+    return size + write_file(os.path.join(path, "index.html"), data, recordings)
+
+
+def _one_page(intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None) -> PageContent:
+    """Return one page, which shows in full the sessions that lost most and lists the others."""
+    rows, pages = list[PageSession](), list[PageSession]()
+    for _, session in sessions:
+        rows.append(replace(session, chains={}))
+        pages.append(session)
+        pages.sort(key=_loss, reverse=True)
+        while len(pages) > 1 and (len(pages) > IN_FULL or sum(len(page.turns) for page in pages) > MOST_TURNS):
+            pages.pop()
+    places = {session.path: f"#s{number}" for number, session in enumerate(pages)}
+    views = [view_session(session, str(number)) for number, session in enumerate(pages)]
+    rows = _list_rows(rows, listed)
+    return PageContent(intro.title, intro, rows if len(rows) > 1 else (), places, views, len(rows) - len(pages))
+
+
+def _loss(session: PageSession) -> tuple[float, int, float]:
+    """Return the re-billed dollars, the re-billed tokens, and the cost of a session."""
+    spending = session.spending
+    return rebilled_dollars(spending) or 0.0, rebilled_tokens(spending), spending.dollars or 0.0
+
+
+def _list_rows(rows: Sequence[PageSession], listed: Listed | None) -> list[PageSession]:
+    """Return the rows of all sessions, the costliest first; equal titles get the names of their files."""
+    rows = list(rows if listed is None else listed.values())
+    titles = Counter(row.title for row in rows)
+    rows = [
+        replace(row, title=f"{row.title} ({last_part(row.path)})") if row.title and titles[row.title] > 1 else row
+        for row in rows
+    ]
+    return sorted(rows, key=lambda row: row.spending.dollars or 0.0, reverse=True)
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make the folder {corpus.show(path)}: {reason_of(error)}"
+        raise LoreError(message, hint="name another folder") from None
+
+
+EXAMINED = 300  # breaks of a session whose prompts a page shows
+PAUSE = 300.0  # seconds: the shortest time that a provider says it keeps a prompt for (Anthropic, 2026)
+BEFORE, AFTER = 120, 400  # bytes that are shown around a difference
+
+
+def list_sessions(files: Iterable[Input]) -> list[Input]:
+    """Return the files, except those of subagents whose session is among them: these are read with their session."""
+    all_files = list(files)
+    paths = {os.path.abspath(file.path) for file in all_files}
+    subagent_paths = dict[str, set[str]]()
+    main_files: list[Input] = []
+    for file in all_files:
+        session = None if file.stream or file.error is not None else session_of(file.path)
+        place = "" if session is None else os.path.abspath(session)
+        if place in paths and place not in subagent_paths:
+            subagent_paths[place] = {os.path.abspath(path) for path in companions(place)}
+        if os.path.abspath(file.path) not in subagent_paths.get(place, ()):
+            main_files.append(file)
+    return main_files
+
+
+def read_session(file: Input, context: CheckContext, cache: str | None = None) -> PageSession | None:
+    """Return the contents of a session's page; None if the file is not a recording.
+
+    `cache` is the one to predict; None: the cache that served each turn.
+    """
+    label, reading = corpus.show(file.path), None
+    session = PageSession(label, "", None, {}, Sums().result(label), [], [])
+    try:
+        if file.error is not None:
+            raise file.error
+        project = None if file.stream else project_of(corpus.open_head(file.path).head, file.path)
+        problems = Problems()
+        recording = context.options.open(file.path, problems, subagents=not file.stream)
+        title = None if context.redact else title_of(file.path)
+        reading = _Reading(recording, context, cache, replace(session, project=project))
+        with collected_seldom():
+            reading.read()
+        session = replace(reading.result(), problems=list[Problem](problems.kept), title=title)
+        return redacted(session) if context.redact else session
+    except UnrecognisedError:
+        return None
+    except LoreError as error:
+        message = (redacted_error(error) if context.redact else error).message
+        session = session if reading is None else reading.result()
+        return replace(redacted(session) if context.redact else session, message=message)
+
+
+class _Reading:
+    """Reads one recording turn by turn."""
+
+    def __init__(
+        self, recording: Recording, context: CheckContext, cache: str | None, session: PageSession
+    ) -> None:  # fmt: skip
+        self._recording, self._context, self._cache, self._session = recording, context, cache, session
+        self._chains: dict[str, list[PageTurn]] = {}
+        self._sums, self._causes = Sums(), CauseSums()
+        self._latest: dict[str, Turn] = {}
+        self._played: dict[tuple[str, int], SimulatedTurn] = {}
+        self._examined = 0
+        self._lacks = ""
+
+    def read(self) -> None:
+        """Read every turn. Raises LoreError if the recording cannot be read to its end."""
+        context, rules = self._context, self._context.dated.rules()
+        counter = context.options.counter or o200k.Counter()
+        predictor = Predictor(rules, self._cache, NO_CHANGE, counter.count)
+        simulation = Simulation(predictor, dated=context.dated, audience=context.audience, redact=context.redact)
+        for played in simulation.recording(self._recording):
+            turn = played.verdict.turn
+            if turn.basis is not None and not self._lacks:
+                self._lacks = lacks_of(self._recording.state.format, turn.basis)
+            is_subagent = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
+            path, project = self._session.path, self._session.project or ""
+            row = LedgerRequest(make_row(played.verdict, rules), path, "", project, is_subagent, turn.at)
+            self._sums.add(row)
+            self._causes.add(row)
+            self._chains.setdefault(turn.chain, []).append(self._page_turn(played))
+            self._latest[turn.chain] = turn
+            self._played[turn.chain, turn.number] = played.result
+
+    def _page_turn(self, played: PlayedTurn) -> PageTurn:
+        turn, pair = played.verdict.turn, played.verdict.pair
+        previous = self._latest.get(turn.chain)
+        pause = None if previous is None or previous.at is None or turn.at is None else turn.at - previous.at
+        page_turn = PageTurn(
+            played.result,
+            pause=pause if pause is not None and pause >= PAUSE else None,
+            compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
+            model_before=previous.model if previous is not None and previous.model != turn.model else None,
+        )
+        if pair is None or not pair.is_break or self._examined >= EXAMINED:
+            return page_turn
+        self._examined += 1
+        compared, common, texts, path = pair.previous, pair.overlap.common, ["", ""], ""
+        where = None if pair.overlap.is_covered else locate_difference(compared.prompt, turn.prompt, common)
+        if where is not None:
+            path = where.path
+            texts = [
+                excerpt(side.prompt.segment_at(common), pair.overlap.common_bytes, BEFORE, AFTER)
+                for side in (compared, turn)
+            ]
+        return replace(
+            page_turn, before=self._played.get((compared.chain, compared.number)), left=texts[0], right=texts[1],
+            path=path, columns=columns_result(pair, REDACTED if self._context.redact else MASKED),
+        )  # fmt: skip
+
+    def result(self) -> PageSession:
+        """Return the page of the turns that were read."""
+        audience = audience_of(self._recording, self._context.audience)
+        causes, unexplained = (
+            [cause_in_words(cause) for cause in self._causes.results(audience, unsure=unsure)]
+            for unsure in (False, True)
+        )
+        costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
+        times = [turn.played.at for turns in self._chains.values() for turn in turns if turn.played.at is not None]
+        return replace(
+            self._session, format=self._recording.reader.name, spending=self._sums.result(self._session.path),
+            chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,
+            unexplained=unexplained, lacks=self._lacks, began=min(times, default=None),
+            codes=tuple(dict.fromkeys(cause.code for cause in costliest)),
+            leading=next((short_of(cause.code, cause.name, cause.kind) for cause in costliest), ""),
+        )  # fmt: skip

@@ -11,10 +11,8 @@ import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
-from lore.commands.pages import HTML, PageTarget, page_target, require_rereadable, write_spending
 from lore.errors import LoreError, Where, did_you_mean
 from lore.judge.sums import Copies, LedgerRequest
-from lore.model.ledger import Ledger
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, inputs, written_at
@@ -24,7 +22,7 @@ from lore.run.recent import no_recordings_error
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import OverviewRequest, requests_of, sum_spending
 
-FORMS = ("trace", "json", HTML)
+FORMS = ("trace", "json", common.HTML)
 
 
 class ReportOptions(common.CommonOptions, frozen=True):
@@ -57,21 +55,29 @@ def run(options: ReportOptions) -> int:
     another name a folder. json: their cost, as `lore --json` writes it.
     """
     is_page = (options.output or "").endswith((".html", ".htm"))
-    form, on_terminal = options.format or (HTML if is_page else "trace"), options.output is None and sys.stdout.isatty()
+    form, on_terminal = (
+        options.format or (common.HTML if is_page else "trace"),
+        options.output is None and sys.stdout.isatty(),
+    )
     common.refuse(
         (form not in FORMS, f"--format {form}: no such form", did_you_mean(form, FORMS, "forms")),
         (on_terminal and form == "trace", "a trace is for another program, not for a terminal",
          "name a file: -o trace.json"),
-        (options.open_page and form != HTML, f"--open shows a page, and {form} is none", "--format html --open"),
-        (on_terminal and form == HTML and not options.open_page, "a page is for a browser, not for a terminal",
+        (options.open_page and form != common.HTML, f"--open shows a page, and {form} is none", "--format html --open"),
+        (on_terminal and form == common.HTML and not options.open_page, "a page is for a browser, not for a terminal",
          "--open, or name a file: -o page.html"),
     )  # fmt: skip
-    page = _page_of(options) if form == HTML else None
+    page = None
+    if form == common.HTML:  # refused, before anything is read, if it cannot be written
+        targets = None if options.output is None and options.open_page else [f"html={options.output or '-'}"]
+        page = common.page_target(targets, opens=options.open_page, name="report")
+        if page is not None and options.output is not None and not options.force and os.path.isfile(page.path):
+            raise LoreError(f"{options.output} exists", hint="name another file, or overwrite it with --force")
     loaded, now = common.find_settings(options.config), time.time()
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
     files = [replace(file, optional=bool(selection.looked)) for file in inputs(selection.paths, selection.accepts)]
     if page is not None:
-        require_rereadable(files)
+        common.require_rereadable(files)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     since = None if options.since is None else recent.parse_since(options.since, now)
     reading = common.progress(is_on=not options.verbose, colour=options.color, what="reading")
@@ -91,28 +97,17 @@ def run(options: ReportOptions) -> int:
     if page is None:
         _write(render(spending.result).encode() + b"\n", "for its fields: lore schema overview", options, files)
     else:
+        from lore.commands.pages import write_spending
+
         write_spending(page, spending, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color)
     return 3 if spending.result.failed else 0
-
-
-def _page_of(options: ReportOptions) -> PageTarget:
-    """Return where pages are written; raises LoreError, before anything is read, if that is impossible."""
-    output = options.output
-    targets = None if output is None and options.open_page else [f"html={output or '-'}"]
-    page = page_target(targets, opens=options.open_page, name="report")
-    assert page is not None
-    if output is not None and not options.force and os.path.isfile(page.path):
-        raise LoreError(f"{output} exists", hint="name another file, or overwrite it with --force")
-    return page
 
 
 def _write_trace(
     files: list[Input], selection: common.Selection, ledgers: Ledgers, options: ReportOptions, progress: Progress | None
 ) -> int:  # fmt: skip
-    """Write a trace. A request that two recordings hold is in it once, as in the recording that was written first.
-
-    Raises LoreError without recordings, and for a named file that cannot be read.
-    """
+    """Write a trace with each request once; raises LoreError without recordings, or for a damaged named one."""
+    from lore.report.redacted import redacted_error
     from lore.report.trace import trace_of
 
     copies, failures, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
@@ -120,10 +115,16 @@ def _write_trace(
     for file, ledger in ledgers.read(files_by_time, progress):
         recordings += 1
         if ledger.message is not None:
-            failures.append(_describe_incomplete(file, ledger, redact=options.redact))
+            hint = "name recordings: `lore formats` lists what lore reads"
+            error = LoreError(ledger.message, hint=hint, where=Where(ledger.path))
+            error = redacted_error(error) if options.redact else error
+            if file.is_named and not ledger.rows:
+                raise error
+            label = "" if error.message.startswith(ledger.path) else f"{ledger.path}: "
+            failures.append(f"{label}{error.message}")
         for request in requests_of(ledger, AgentLog(None, file, None), copies, set()):
-            redacted_request = request._replace(row=common.redacted_if(options.redact, request.row))
-            requests.append((corpus.show(file.path), redacted_request))
+            row = common.redacted_if(options.redact, request.row)
+            requests.append((corpus.show(file.path), request._replace(row=row)))
     if not recordings:
         raise no_recordings_error(selection.looked or selection.paths)
     trace = trace_of(requests)
@@ -137,18 +138,6 @@ def _write_trace(
         common.tell(f"note: {trace.otherData['note']}")
     _write(render(trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, files)
     return 3 if failures else 0
-
-
-def _describe_incomplete(file: Input, ledger: Ledger, *, redact: bool) -> str:
-    """Return why a recording is not complete; raises LoreError if it was named and has no request."""
-    from lore.report.redacted import redacted_error
-
-    hint = "name recordings: `lore formats` lists what lore reads"
-    error = LoreError(ledger.message or "", hint=hint, where=Where(ledger.path))
-    error = redacted_error(error) if redact else error
-    if file.is_named and not ledger.rows:
-        raise error
-    return error.message if error.message.startswith(ledger.path) else f"{ledger.path}: {error.message}"
 
 
 def _write(data: bytes, advice: str, options: ReportOptions, files: list[Input]) -> None:

@@ -32,27 +32,13 @@ from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
-from lore.report.overview import (
-    cost_of,
-    few_counted,
-    rebilled_of,
-    share_read,
-    unpriced_parts,
-    write_no_sessions,
-)
+from lore.report.overview import cost_of, few_counted, rebilled_of, share_read, unpriced_parts, write_no_sessions
 from lore.report.plain import counted, last_part, when
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 from lore.run import recent
+from lore.run.spending import overview
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import (
-    drop_logged,
-    every_request,
-    is_in_project,
-    logged_work,
-    searched_places,
-    unread_logs,
-)
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
@@ -121,8 +107,17 @@ def list_sessions(
     load_plugins()
     groups, places, failed = agent_logs(surroundings, agent)
     databases = {log.file.path.rpartition("#")[0] for logs in groups for log in logs if not log.file.size}
-    total = sum(log.file.size for logs in groups for log in logs) + sum(map(_size, databases))
-    by_time, count = newest_first(groups, partial(_is_log_of, project=project) if project else None), len(groups)
+    total = sum(log.file.size for logs in groups for log in logs)
+    for path in filter(None, databases):
+        with suppress(OSError, ValueError):
+            total += os.stat(path).st_size
+
+    def is_of_project(log: AgentLog) -> bool:
+        with suppress(LoreError):
+            return overview.is_in_project(folder_of(log) or "", project)
+        return False
+
+    by_time, count = newest_first(groups, is_of_project if project else None), len(groups)
     if since is not None or project:
         by_time = list(takewhile(lambda pair: since is None or pair[0] >= since, by_time))
         count = len(by_time)
@@ -144,21 +139,8 @@ def list_sessions(
     rows.sort(key=lambda row: row.latest_at or row.written_at or "", reverse=True)  # a copied log has a new file time
     return FoundSessions(
         sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
-        unread=unread_logs(places, failed), looked=searched_places(places), failed=failed,
+        unread=overview.unread_logs(places, failed), looked=overview.searched_places(places), failed=failed,
     )  # fmt: skip
-
-
-def _is_log_of(log: AgentLog, project: str) -> bool:
-    with suppress(LoreError):
-        return is_in_project(folder_of(log) or "", project)
-    return False
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size if path else 0
-    except (OSError, ValueError):
-        return 0
 
 
 def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copies: Copies) -> FoundSession:
@@ -180,12 +162,12 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
     )  # fmt: skip
     if not first.format:
         return row
-    sums, latest, copies_before, logged = Sums(), None, copies.count, logged_work(logs)
+    sums, latest, copies_before, logged = Sums(), None, copies.count, overview.logged_work(logs)
     for log, ledger in log_ledgers:
-        for request in every_request(ledger, log):
+        for request in overview.every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None
             if not copies.has(request.row, log.file.path):
-                sums.add(drop_logged(request, logged))
+                sums.add(overview.drop_logged(request, logged))
     spending = sums.result(row.path, row.title)
     billed = spending.billed_requests
     return replace(
@@ -198,8 +180,6 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
         latest_at=when(latest, "%Y-%m-%dT%H:%M:%SZ") or None, copied=copies.count - copies_before,
     )  # fmt: skip
 
-
-# for a person
 
 _SESSION = (
     TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),

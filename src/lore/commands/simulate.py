@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from lore.cache.rules import FOR_READING, DatedRule, DatedRules
+from lore.cache.rules import FOR_READING, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
 from lore.commands.check import name_unjudged
-from lore.commands.pages import PageTarget, page_target, require_rereadable, write_pages
-from lore.config import Loaded
 from lore.errors import LoreError
 from lore.judge.totals import is_unjudged
 from lore.model.patterns import matches_shell
@@ -83,7 +81,14 @@ def run(options: SimulateOptions) -> int:
 
     Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """
-    settings = _check_options(options)
+    common.refuse(
+        (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
+        (bool(options.measured) and options.by is not None, "--by shows no measured reads",
+         "leave it out with --measured"),
+        (options.model is not None and not options.rules, "--model chooses among --rules",
+         "or try --what-if model=NAME"),
+    )  # fmt: skip
+    settings = common.find_settings(options.config)
     dated = Dated.of(settings, options.rules_file or "")
     if options.rules:
         answer = list_rules(dated.rules(), options.model)
@@ -97,10 +102,10 @@ def run(options: SimulateOptions) -> int:
         audience=common.audience_named(options.audience) or settings.settings.check.reader,
     )  # fmt: skip
     caches = tuple(options.cache or settings.settings.simulate.caches)
-    page = page_target(options.report, opens=options.open_page, name="simulate", in_use=options.as_json)
+    page = common.page_target(options.report, opens=options.open_page, name="simulate", in_use=options.as_json)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
-    page_files = [] if page is None else require_rereadable(inputs(selection.paths, selection.accepts))
+    page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
         common.progress(is_on=not options.verbose, colour=options.color, what="simulating") as progress,
         common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
@@ -118,7 +123,7 @@ def run(options: SimulateOptions) -> int:
 
 
 def _answer(
-    results: list[SimulateResult], options: SimulateOptions, page: PageTarget | None, page_files: list[Input],
+    results: list[SimulateResult], options: SimulateOptions, page: common.PageTarget | None, page_files: list[Input],
     context: CheckContext,
 ) -> int:  # fmt: skip
     """Write the results, and the page of each; return the exit code."""
@@ -128,6 +133,7 @@ def _answer(
         if page is None or page.path:  # else the page is the answer
             _write(result, options)
         if page is not None and not result.interrupted:
+            from lore.commands.pages import write_pages
             from lore.report.html.answers import introduce_simulation
 
             write_pages(
@@ -141,20 +147,7 @@ def _answer(
     return 3 if unjudged else 0
 
 
-def _check_options(options: SimulateOptions) -> Loaded:
-    """Return the settings; raises LoreError for options that contradict each other."""
-    common.refuse(
-        (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
-        (bool(options.measured) and options.by is not None, "--by shows no measured reads",
-         "leave it out with --measured"),
-        (options.model is not None and not options.rules, "--model chooses among --rules",
-         "or try --what-if model=NAME"),
-    )  # fmt: skip
-    return common.find_settings(options.config)
-
-
 def _write(result: SimulateResult, options: SimulateOptions) -> None:
-    """Write a result on standard output in the form that was asked for."""
     if options.as_json:
         common.write_json(result)
     elif options.by:
@@ -167,10 +160,7 @@ def _write(result: SimulateResult, options: SimulateOptions) -> None:
 
 
 def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:
-    """Return all rows, or those that apply to requests of a model.
-
-    The providers of a model are those that have rows for it by name; raises LoreError for one that no row names.
-    """
+    """Return all rows, or those of a model's providers; raises LoreError for a model that no row names."""
     rows = rules.rows
     if model is not None:
         rows = [row for row in rows if matches_shell(row.model, normal_name(model))]
@@ -178,13 +168,11 @@ def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:
         if not providers:
             raise LoreError(f"no rule names the model {model}", hint="lore simulate --rules lists all rules")
         rows = [row for row in rows if row.provider in {*providers, "*"}]
-    results = [_describe_rule(row) for row in rows]
+    results: list[RuleResult] = []
+    for row in rows:
+        value = row.value
+        if isinstance(value, Decimal):
+            value = int(value) if value == int(value) else float(value)
+        fields = {"value": value, "valid_from": row.valid_from.isoformat(), "used": row.rule not in FOR_READING}
+        results.append(copy_fields(RuleResult, row, **fields))
     return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=results)
-
-
-def _describe_rule(row: DatedRule) -> RuleResult:
-    value = row.value
-    if isinstance(value, Decimal):
-        value = int(value) if value == int(value) else float(value)
-    used = row.rule not in FOR_READING
-    return copy_fields(RuleResult, row, value=value, valid_from=row.valid_from.isoformat(), used=used)

@@ -34,8 +34,7 @@ def run(
         ),
     ] = None,
     parts: Annotated[
-        str | None,
-        typer.Option("--format", help="Parts: model, prompt, read, again, expires, break, cost, context."),
+        str | None, typer.Option("--format", help="Parts: model, prompt, read, again, expires, break, cost, context.")
     ] = None,
     width: Annotated[
         int | None, typer.Option("--width", min=1, help="Columns of the line at most; default: COLUMNS.")

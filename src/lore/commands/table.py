@@ -42,12 +42,10 @@ KEEP = "Keep and compact sessions"
 ABOUT = "About lore"
 
 COMMANDS: dict[str, CommandRow] = {
-    "sessions": CommandRow(
-        LOOK, "spending", "List the sessions that agents keep here, the newest first.", (
-            ("sessions", "all sessions on this machine, newest first"),
-            ("sessions --agent codex --since 1d", "of one agent, written today"),
-        ),
-    ),
+    "sessions": CommandRow(LOOK, "spending", "List the sessions that agents keep here, the newest first.", (
+        ("sessions", "all sessions on this machine, newest first"),
+        ("sessions --agent codex --since 1d", "of one agent, written today"),
+    )),
     "watch": CommandRow(
         LOOK, "running",
         "Show the running session: prompt size, read and re-billed per turn, cache expiry, last break, what to do.", (
@@ -62,12 +60,10 @@ COMMANDS: dict[str, CommandRow] = {
             ("statusline .", "the newest session of this project, in one line"),
         ),
     ),
-    "simulate": CommandRow(
-        LOOK, "simulate", "Predict what a cache reads, writes and costs.", (
-            ("simulate fixtures/recordings", "predicted cache reads next to the billed ones"),
-            ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
-        ),
-    ),
+    "simulate": CommandRow(LOOK, "simulate", "Predict what a cache reads, writes and costs.", (
+        ("simulate fixtures/recordings", "predicted cache reads next to the billed ones"),
+        ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
+    )),
     "fold": CommandRow(
         LOOK, "fold",
         "Show a session's timeline: messages, tool calls, compactions, and the usage of each request.", (
@@ -75,18 +71,14 @@ COMMANDS: dict[str, CommandRow] = {
             ("fold session.jsonl --pruned", "the items that compactions removed"),
         ),
     ),
-    "report": CommandRow(
-        LOOK, "reports", "Write recordings in a form that another program shows.", (
-            ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),
-            ("report --format trace --last --redact -o trace.json", "the newest session, without content"),
-        ),
-    ),
-    "check": CommandRow(
-        JUDGE, "check", "Find cache breaks in recordings: the cause, cost and fix of each.", (
-            ("check fixtures/recordings", "exit code 1 if a recording wastes its cache"),
-            ("check --last", "the newest session of an agent in this project"),
-        ),
-    ),
+    "report": CommandRow(LOOK, "reports", "Write recordings in a form that another program shows.", (
+        ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),
+        ("report --format trace --last --redact -o trace.json", "the newest session, without content"),
+    )),
+    "check": CommandRow(JUDGE, "check", "Find cache breaks in recordings: the cause, cost and fix of each.", (
+        ("check fixtures/recordings", "exit code 1 if a recording wastes its cache"),
+        ("check --last", "the newest session of an agent in this project"),
+    )),
     "lint": CommandRow(
         JUDGE, "lint",
         "Predict if a request is cached, which part, for how long, with what saving; and report its faults.", (
@@ -101,59 +93,43 @@ COMMANDS: dict[str, CommandRow] = {
         ),
         "diff_prefix:run",
     ),
-    "compare": CommandRow(
-        JUDGE, "compare", "Compare two sides: tokens read and re-billed, and cost.", (
-            ("compare before/ after/", "two folders of recordings side by side"),
-            ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
-        ),
-    ),
-    "explain": CommandRow(
-        JUDGE, "check", "Explain a finding code; without one, list all codes.", (
-            ("explain LORE101", "what a code means, and its fix"),
-            ("explain", "all codes"),
-        ),
-        "about:explain",
-    ),
-    "assemble": CommandRow(
-        BUILD, "assemble", "Write the request body of a turn (default: the last).", (
-            ("assemble fixtures/sessions/knowledge.jsonl --turn 3", "the request body of a turn"),
-            ("assemble fixtures/sessions/knowledge.jsonl --explain", "its segments, breakpoints and origins"),
-        ),
-    ),
+    "compare": CommandRow(JUDGE, "compare", "Compare two sides: tokens read and re-billed, and cost.", (
+        ("compare before/ after/", "two folders of recordings side by side"),
+        ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
+    )),
+    "explain": CommandRow(JUDGE, "check", "Explain a finding code; without one, list all codes.", (
+        ("explain LORE101", "what a code means, and its fix"),
+        ("explain", "all codes"),
+    ), "about:explain"),
+    "assemble": CommandRow(BUILD, "assemble", "Write the request body of a turn (default: the last).", (
+        ("assemble fixtures/sessions/knowledge.jsonl --turn 3", "the request body of a turn"),
+        ("assemble fixtures/sessions/knowledge.jsonl --explain", "its segments, breakpoints and origins"),
+    )),
     "knowledge": CommandRow(
         BUILD, "knowledge", "List and change what a session knows.",
         (("knowledge list fixtures/sessions/knowledge.jsonl", "a session's knowledge"),),
         "knowledge",
     ),
-    "store": CommandRow(
-        KEEP, "stores", "Keep sessions in a store, saved by delta.", (
-            ("store import ~/.claude/projects --store sqlite:sessions.db", "imports new sessions each time"),
-            ("store list --store sqlite:sessions.db", "all stored sessions"),
+    "store": CommandRow(KEEP, "stores", "Keep sessions in a store, saved by delta.", (
+        ("store import ~/.claude/projects --store sqlite:sessions.db", "imports new sessions each time"),
+        ("store list --store sqlite:sessions.db", "all stored sessions"),
+    ), "store"),
+    "compact": CommandRow(KEEP, "compact", "Compact a session now, or try a policy on any recording.", (
+        (
+            "compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run",
+            "estimated savings; nothing is written",
         ),
-        "store",
-    ),
-    "compact": CommandRow(
-        KEEP, "compact", "Compact a session now, or try a policy on any recording.", (
-            (
-                "compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run",
-                "estimated savings; nothing is written",
-            ),
-            ("compact session.jsonl --dry-run --window 200000", "savings with a window of 200,000 tokens"),
-        ),
-    ),
-    "convert": CommandRow(
-        KEEP, "convert", "Write a session as lore's own log, or requests as bodies.", (
-            ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
-            ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
-        ),
-    ),
-    "trust": CommandRow(
-        KEEP, "trust", "Approve the commands, endpoints and keys that a folder's settings name.", (
-            ("trust", "approve the commands, endpoints and keys in the settings of this folder"),
-            ("trust --list", "approved settings"),
-            ("trust --remove .", "revoke the approval of this folder"),
-        ),
-    ),
+        ("compact session.jsonl --dry-run --window 200000", "savings with a window of 200,000 tokens"),
+    )),
+    "convert": CommandRow(KEEP, "convert", "Write a session as lore's own log, or requests as bodies.", (
+        ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
+        ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
+    )),
+    "trust": CommandRow(KEEP, "trust", "Approve the commands, endpoints and keys that a folder's settings name.", (
+        ("trust", "approve the commands, endpoints and keys in the settings of this folder"),
+        ("trust --list", "approved settings"),
+        ("trust --remove .", "revoke the approval of this folder"),
+    )),
     "formats": CommandRow(
         ABOUT, "formats", "List the formats that lore reads, and the data in each.",
         (("formats", "supported formats and their data"),), "about:formats",

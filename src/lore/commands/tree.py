@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature
 from itertools import groupby
-from typing import Any, NoReturn, cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import typer
 from typer.core import CompletionItem, TyperCommand, TyperGroup  # pyright: ignore[reportPrivateImportUsage]
@@ -101,10 +102,20 @@ class Branch(_Shared, TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the command that is named; for an unknown one raise LoreError with the most similar name."""
-        name = args[0]
-        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
-            raise_unknown_command(ctx.command_path, name, self.list_commands(ctx))
-        return super().resolve_command(ctx, args)
+        name, path = args[0], ctx.command_path
+        if self.get_command(ctx, name) is not None or ctx.resilient_parsing or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        if path == "lore" and name in BROUGHT:
+            raise lacks_plug_in(BROUGHT[name], f"lore {name}")
+        matches = get_close_matches(name, self.list_commands(ctx), 1)
+        hint = f"{path} --help lists them"
+        if matches:
+            hint = f"did you mean: {path} {matches[0]}"
+        elif path == "lore" and os.path.lexists(name):
+            hint = f"to judge it: lore check {name}"
+        elif path == "lore" and name.upper().startswith("LORE"):
+            hint = f"to read about a code: lore explain {name.upper()}"
+        raise LoreError(f"no such command: {path} {name}", hint=hint)
 
     def summary_of(self, name: str) -> str:
         """Return what a command does, in a sentence."""
@@ -161,34 +172,11 @@ def tree(callback: Callable[..., object] | None) -> Any:
     )  # fmt: skip
     app.callback()(_with_parameters(callback or (lambda: None)))
     if not {"--install-completion", "--show-completion"}.isdisjoint(sys.argv):
-        _complete_at_once()
+        with suppress(ImportError):  # zsh: Typer's script (0.29) only loads itself at the first Tab; let it answer, too
+            scripts = getattr(import_module("typer._completion_shared"), "_completion_scripts", {})
+            if "loadautofunc" not in scripts.get("zsh", "loadautofunc"):
+                scripts["zsh"] += '\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then %(complete_func)s "$@"; fi\n'
     return get_command(app)
-
-
-def _complete_at_once() -> None:
-    """Make zsh answer to the first Tab of a session: Typer's script (0.29) only loads itself then."""
-    with suppress(ImportError):
-        scripts = getattr(import_module("typer._completion_shared"), "_completion_scripts", {})
-        if "loadautofunc" not in scripts.get("zsh", "loadautofunc"):
-            scripts["zsh"] += '\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then %(complete_func)s "$@"; fi\n'
-
-
-def raise_unknown_command(path: str, name: str, names: Iterable[str]) -> NoReturn:
-    """Raise LoreError for an unknown command, with the most similar one or another command for that word."""
-    from difflib import get_close_matches
-
-    if path == "lore" and name in BROUGHT:
-        raise lacks_plug_in(BROUGHT[name], f"lore {name}")
-    matches = get_close_matches(name, names, 1)
-    if matches:
-        hint = f"did you mean: {path} {matches[0]}"
-    elif path == "lore" and os.path.lexists(name):
-        hint = f"to judge it: lore check {name}"
-    elif path == "lore" and name.upper().startswith("LORE"):
-        hint = f"to read about a code: lore explain {name.upper()}"
-    else:
-        hint = f"{path} --help lists them"
-    raise LoreError(f"no such command: {path} {name}", hint=hint)
 
 
 def _build_command(name: str, row: CommandRow) -> Any:

@@ -41,21 +41,26 @@ def run(
     has_more = removing or folder is not None
     refuse((listing and has_more, "--list lists all approvals", "leave the folder and --remove out"))
     if listing:
-        result = TrustResult(action="listed", files=[_describe_listed(approval) for approval in approvals()])
+        files: list[TrustedFile] = []
+        for approval in approvals():
+            state, loaded = approval.state(), None
+            with suppress(LoreError):  # another version of lore may have approved it
+                loaded = settings_in(os.path.dirname(approval.path))
+            file = None if loaded is None else loaded.compaction_file
+            is_read = state == "approved" and file is not None and real_path(file.path) == approval.path
+            files.append(_describe(approval, state, loaded if is_read else None))
+        result = TrustResult(action="listed", files=files)
     elif removing:
         result = TrustResult(action="removed", files=_remove(folder or os.curdir))
     else:
-        result = TrustResult(action="approved", files=[_approve(folder)])
+        loaded = find_settings(None) if folder is None else settings_in(_folder_of(folder))
+        if loaded.compaction_file is None:
+            place = "this folder, and in none above it" if folder is None else corpus.show(folder)
+            hint = "settings are lore.toml, or [tool.lore] in pyproject.toml"
+            raise LoreError(f"there are no settings in {place}", hint=hint)
+        approved = _describe(approve(loaded.compaction_file), "approved", loaded)
+        result = TrustResult(action="approved", files=[approved])
     return answer(result, write_trusted, as_json=as_json, color=color)
-
-
-def _approve(folder: str | None) -> TrustedFile:
-    loaded = find_settings(None) if folder is None else settings_in(_folder_of(folder))
-    if loaded.compaction_file is None:
-        place = "this folder, and in none above it" if folder is None else corpus.show(folder)
-        hint = "settings are lore.toml, or [tool.lore] in pyproject.toml"
-        raise LoreError(f"there are no settings in {place}", hint=hint)
-    return _describe(approve(loaded.compaction_file), "approved", loaded)
 
 
 def _folder_of(name: str) -> str:
@@ -70,15 +75,6 @@ def _remove(name: str) -> list[TrustedFile]:
     if not removed:
         raise LoreError(f"{corpus.show(name)} is not approved", hint="lore trust --list shows approvals")
     return [_describe(approval, approval.state()) for approval in removed]
-
-
-def _describe_listed(approval: Approval) -> TrustedFile:
-    state, loaded = approval.state(), None
-    with suppress(LoreError):  # another version of lore may have approved it
-        loaded = settings_in(os.path.dirname(approval.path))
-    file = None if loaded is None else loaded.compaction_file
-    is_read = state == "approved" and file is not None and real_path(file.path) == approval.path
-    return _describe(approval, state, loaded if is_read else None)
 
 
 def _describe(approval: Approval, state: State, loaded: Loaded | None = None) -> TrustedFile:

@@ -14,6 +14,5 @@ if TYPE_CHECKING:
     from lore.run.simulation import PlayedTurn as PlayedTurn, simulate as simulate, Simulation as Simulation
     from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter
-    from lore.run.converting import convert_recording as convert_recording
 
 __getattr__ = public_names(__name__)

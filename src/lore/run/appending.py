@@ -52,10 +52,18 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Append]:
     if path == corpus.STDIN:
         raise LoreError("standard input cannot be written to", hint="name a lore log")
     filesystem.refuse_output(path)
-    descriptor = _open_log(path)
+    label = corpus.show(path)
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise LoreError(f"{label} is not a regular file", hint="name a lore log")
+    if not LoreLog.recognises(corpus.open_head(path).head):  # read first: no other file is opened for writing
+        raise LoreError(f"{label} is not a lore log", hint=HINT_CONVERT)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        raise LoreError(f"cannot write to {label}: {reason_of(error)}", where=Where(label)) from None
     try:
         if not files.lock(descriptor, patience):
-            raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
+            raise LoreError(f"another writer holds {label}", hint=HINT_AGAIN)
         yield partial(_append_to_log, descriptor, path, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
@@ -71,19 +79,6 @@ def _append_to_session(store: Store, session_id: str, head: Head, events: Iterab
         raise
 
 
-def _open_log(path: str) -> int:
-    """Open a lore log for writing; its beginning is read first, so that no other file is opened for writing."""
-    label = corpus.show(path)
-    if os.path.lexists(path) and not os.path.isfile(path):
-        raise LoreError(f"{label} is not a regular file", hint="name a lore log")
-    if not LoreLog.recognises(corpus.open_head(path).head):
-        raise LoreError(f"{label} is not a lore log", hint=HINT_CONVERT)
-    try:
-        return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
-    except OSError as error:
-        raise LoreError(f"cannot write to {label}: {reason_of(error)}", where=Where(label)) from None
-
-
 def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event]) -> None:
     """Append to a locked log of `size` bytes; a last line without a line feed gets one first, also a torn one."""
     lines, label = [encode(event) for event in events], corpus.show(path)
@@ -92,7 +87,15 @@ def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event
     if max(map(len, lines)) > RECORD_BYTES:
         message = f"a record longer than {RECORD_BYTES >> 20} MiB: no reader accepts it"
         raise LoreError(message, hint="write less content")
-    _check_unchanged(descriptor, path, size)
+    now_open = os.fstat(descriptor)
+    try:
+        now_named = os.stat(path)
+    except OSError as error:
+        raise corpus.unreadable(path, error) from None
+    if (now_open.st_dev, now_open.st_ino) != (now_named.st_dev, now_named.st_ino):
+        raise LoreError(f"{label} was replaced while it was read", hint=HINT_AGAIN)
+    if now_open.st_size != size:
+        raise LoreError(f"{label} was written to while it was read", hint=HINT_AGAIN)
     os.lseek(descriptor, max(0, size - 1), os.SEEK_SET)  # writing appends, whatever the position
     is_ended = os.read(descriptor, 1) in (b"\n", b"")
     data = (b"" if is_ended else b"\n") + b"".join(line + b"\n" for line in lines)
@@ -104,15 +107,3 @@ def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event
             raise LoreError(message, hint="look at its last lines") from None
         message = f"cannot write to {label}: {reason_of(error)}"
         raise LoreError(message, hint="the log is as it was", where=Where(label)) from None
-
-
-def _check_unchanged(descriptor: int, path: str, size: int) -> None:
-    open_stat = os.fstat(descriptor)
-    try:
-        path_stat = os.stat(path)
-    except OSError as error:
-        raise corpus.unreadable(path, error) from None
-    if (open_stat.st_dev, open_stat.st_ino) != (path_stat.st_dev, path_stat.st_ino):
-        raise LoreError(f"{corpus.show(path)} was replaced while it was read", hint=HINT_AGAIN)
-    if open_stat.st_size != size:
-        raise LoreError(f"{corpus.show(path)} was written to while it was read", hint=HINT_AGAIN)

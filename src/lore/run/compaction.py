@@ -16,10 +16,7 @@ from lore.store.base import Tell
 def dry_run(
     path: str, options: Options, policy: Compaction | None, rules: DatedRules, *, explain: Tell | None = None
 ) -> DryRunResult:
-    """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events.
-
-    `explain` receives why each trigger fires or is skipped.
-    """
+    """Try a policy on a recording; `explain` receives why triggers fire or not. Raises LoreError for requests."""
     hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
     recording = session_of(options.open(path, Problems()), "events: it holds no session to compact", hint=hint)
     if policy is None:

@@ -31,17 +31,13 @@ def _read_system(path: str) -> bytes:
     """Return a system prompt: JSON if the file holds a value of a fitting kind, else the text as it is."""
     data = b"".join(corpus.pieces(path)).removeprefix(BOM)
     start = data.lstrip(SPACE)[:1]
-    if path.endswith(".json") or (start in (b'"', b"[", b"{") and is_json(data)):
-        value = _read_value(path, data)
-        members = raw_members(value)
-        return _texts_of(path, members["system"] if members is not None and "system" in members else value)
-    try:
-        return encode(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise _fault(path, " holds bytes that are not UTF-8", _HINT_SYSTEM, at=(data, error.start)) from None
-
-
-def _texts_of(path: str, raw: bytes) -> bytes:
+    if not path.endswith(".json") and (start not in (b'"', b"[", b"{") or not is_json(data)):
+        try:
+            return encode(data.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise _fault(path, " holds bytes that are not UTF-8", _HINT_SYSTEM, at=(data, error.start)) from None
+    value = _read_value(path, data)
+    raw = (raw_members(value) or {}).get("system", value)
     if raw[:1] == b'"':
         return raw
     if raw[:1] != b"[":

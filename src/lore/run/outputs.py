@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -67,10 +67,7 @@ def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Genera
 
 
 def write_file(path: str, data: bytes, inputs: Iterable[str]) -> int:
-    """Write a file, replacing one that exists; return how many bytes. A pipe or a device is written to, not replaced.
-
-    Raises LoreError if it cannot be written, or is one of the inputs.
-    """
+    """Write a file (a pipe or device is not replaced) and return how many bytes. Raises LoreError."""
     if not corpus.is_stream(path):
         with open_output(path, force=True, inputs=inputs) as file:
             return file.write(data)
@@ -128,7 +125,7 @@ def parse_targets(reports: Iterable[str], *, as_json: bool = False) -> list[Targ
         filesystem.refuse_output(path)
         result.append(Target(kind, "" if path == "-" else path))
     on_stdout = [target.kind for target in result if not target.path]
-    repeated_kind = _first_repeated(on_stdout)
+    repeated_kind = next((kind for kind, count in Counter(on_stdout).items() if count > 1), None)
     if repeated_kind is not None:
         hint = f"leave one out (--json is --report {repeated_kind})" if repeated_kind == "json" else "leave one out"
         raise LoreError(f"{repeated_kind} is asked for twice on standard output", hint=hint)
@@ -136,22 +133,18 @@ def parse_targets(reports: Iterable[str], *, as_json: bool = False) -> list[Targ
         message = f"{' and '.join(on_stdout)} cannot share standard output"
         raise LoreError(message, hint=f"give one of them a file: --report {on_stdout[-1]}=FILE")
     files = [os.path.realpath(target.path) for target in result if target.path and not corpus.is_stream(target.path)]
-    repeated_file = _first_repeated(files)
+    repeated_file = next((file for file, count in Counter(files).items() if count > 1), None)
     if repeated_file is not None:
         raise LoreError(f"two reports go to {corpus.show(relative(repeated_file))}", hint="give each a file of its own")
     return result if on_stdout else [Target("terminal"), *result]
 
 
-def _first_repeated(names: list[str]) -> str | None:
-    return next((name for place, name in enumerate(names) if name in names[:place]), None)
-
-
-def refuse_overwriting(reports: Iterable[Target], protected: Mapping[str, str]) -> None:
-    """Raise LoreError for a report whose folder does not exist, or that would replace a file of `protected`.
+def refuse_overwriting(paths: Iterable[str], protected: Mapping[str, str]) -> None:
+    """Raise LoreError for a report (empty: standard output) without a folder, or that would replace a `protected` file.
 
     `protected` maps what a file is, as the message names it, to its path. A pipe or a device is never refused.
     """
-    for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
+    for path in (path for path in paths if path and not corpus.is_stream(path)):
         label = corpus.show(path)
         for what, protected_path in protected.items():
             if corpus.is_same(path, protected_path) or os.path.realpath(path) == os.path.realpath(protected_path):
@@ -177,7 +170,13 @@ def write_reports(
             write_file(target.path, render_report(kinds[target.kind], result, verbose=verbose), recordings)
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path and any(target.kind == "github" for target in reports):
-        _add_step_summary(path, render_report(kinds["markdown"], result, verbose=verbose))
+        data = render_report(kinds["markdown"], result, verbose=verbose)
+        try:
+            with open(path, "ab") as file:  # other steps of the same job may have written to it
+                if file.tell() + len(data) <= SUMMARY_LIMIT:  # one for which there is no room is left out
+                    file.write(data)
+        except OSError as error:
+            raise LoreError(f"cannot write the step summary {corpus.show(path)}: {reason_of(error)}") from None
     for target in reports:
         if not target.path:
             kinds[target.kind].write(result, out, verbose=verbose)
@@ -215,13 +214,3 @@ def render_report(report: Report, result: Reported, *, verbose: bool) -> bytes:
     stream = io.StringIO()
     report.write(result, Console(stream, colour=False, terminal=False), verbose=verbose)
     return stream.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _add_step_summary(path: str, data: bytes) -> None:
-    """Add a report to GitHub's step summary; one for which there is no room is left out."""
-    try:
-        with open(path, "ab") as file:  # other steps of the same job may have written to it
-            if file.tell() + len(data) <= SUMMARY_LIMIT:
-                file.write(data)
-    except OSError as error:
-        raise LoreError(f"cannot write the step summary {corpus.show(path)}: {reason_of(error)}") from None

@@ -42,10 +42,8 @@ def find_project_logs(surroundings: Surroundings) -> tuple[tuple[str, ...], list
 def find_agent_logs(surroundings: Surroundings, *, project: bool = False) -> list[str]:
     """Return the folders and files in which agents keep logs that lore reads; of a folder with other files the logs."""
     paths: dict[str, None] = {}
-    log_places = (
-        entry for place in places(surroundings, project=project) if place.agent.is_read for entry in existing(place)
-    )
-    for place in log_places:
+    read_places = [place for place in places(surroundings, project=project) if place.agent.is_read]
+    for place in (entry for read_place in read_places for entry in existing(read_place)):
         files = files_of(place, lambda _place, _error: None)  # judging it reports the reason
         if not place.logs.deep:
             paths |= dict.fromkeys(files)
@@ -86,9 +84,8 @@ def no_recordings_error(searched_places: Sequence[str]) -> LoreError:
     labels, more_count = searched_places, len(searched_places) - PLACES_SHOWN - 1
     if more_count > 1:
         labels = (*searched_places[:PLACES_SHOWN], f"{more_count} more places of agents", searched_places[-1])
-    return LoreError(
-        "there are no recordings", hint=f"looked in {', '.join(map(corpus.show, labels))}; name a file or folder"
-    )
+    hint = f"looked in {', '.join(map(corpus.show, labels))}; name a file or folder"
+    return LoreError("there are no recordings", hint=hint)
 
 
 def no_session_of_project(surroundings: Surroundings) -> LoreError:

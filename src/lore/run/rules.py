@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,9 +10,8 @@ from msgspec import Struct
 
 from lore.cache.base import Simulate
 from lore.cache.breakpoint_rules import packaged_breakpoints
-from lore.cache.prices import recorded_output
 from lore.cache.rules import DatedRules, RuleTable
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile
 from lore.model.deferred import read_table
 from lore.model.limits import RULES_BYTES
@@ -32,18 +29,14 @@ def packaged() -> DatedRules:
     return DatedRules(table.rows, table.as_of, packaged_breakpoints())
 
 
-def load(path: str | None = None) -> DatedRules:
-    """Return the rules in force; `path` names a user's file. Raises LoreError for one that cannot be read."""
-    if path is None:
+@cache
+def load(path: str = "") -> DatedRules:
+    """Return the rules in force, read once; `path`: a user's file. Raises LoreError for one that cannot be read."""
+    if not path:
         return packaged()
     table = _read(path)
     as_of = max(filter(None, (packaged().as_of, table.as_of)), default=None)
     return packaged().overridden_by(table.rows, as_of, table.breakpoints)
-
-
-@cache
-def _load_once(path: str) -> DatedRules:
-    return load(path or None)
 
 
 class Dated(Struct, frozen=True):
@@ -68,11 +61,11 @@ class Dated(Struct, frozen=True):
     def check_file(self) -> None:
         """Raise LoreError if the user's file of rules cannot be read."""
         if self.path:
-            _load_once(self.path)
+            load(self.path)
 
     def rules(self) -> DatedRules:
         """Return the rules; they are read once a process."""
-        return _load_once(self.path)
+        return load(self.path)
 
     def judge(self, *, quick: bool = False) -> Judge:
         """Return a new judge for one recording; it reads the rules when it first needs them."""
@@ -84,25 +77,6 @@ class Dated(Struct, frozen=True):
 PACKAGED = Dated()
 
 
-def describe_staleness(rules: DatedRules, at: float | None) -> str | None:
-    """Return a note if a turn was recorded after the rules were last checked."""
-    if not rules.is_older_than(at):
-        return None
-    return f"recorded after {rules.as_of}, the day of the rules and prices: they may have changed since"
-
-
-def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
-    """Return a note on turns with only a part of the output tokens recorded; `partial` counts them by client."""
-    shares: dict[str, list[str]] = {}
-    for client in sorted(partial):
-        share = recorded_output(rules, client)
-        part = f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"
-        shares.setdefault(part, []).append(client)
-    noted = "; ".join(f"{', '.join(clients[:5])} noted {part}" for part, clients in shares.items())
-    turns = sum(partial.values())
-    return f"output is partial in {turns:,} turn{'' if turns == 1 else 's'}, and its cost too low: {noted} of it"
-
-
 def _read(path: str) -> RuleTable:
     from lore.cache.rule_file import read_rules  # noqa: PLC0415 - few runs read TOML
 
@@ -111,8 +85,7 @@ def _read(path: str) -> RuleTable:
         with WholeFile(path) as file:
             data = file.read(RULES_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        reason = getattr(error, "strerror", None) or str(error)
-        raise LoreError(f"cannot read {label}: {reason.lower()}", hint=_HINT, where=Where(label)) from None
+        raise LoreError(f"cannot read {label}: {reason_of(error)}", hint=_HINT, where=Where(label)) from None
     if len(data) > RULES_BYTES:
         raise LoreError(f"{label} holds more than {RULES_BYTES >> 20} MiB", hint=_HINT, where=Where(label))
     try:

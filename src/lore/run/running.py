@@ -35,10 +35,7 @@ class RunningLog(NamedTuple):
 
 
 def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
-    """Judge the whole log; raises LoreError if it cannot be read or is not a recording.
-
-    A log without a complete line has empty totals.
-    """
+    """Judge the whole log; without a complete line the totals are empty. Raises LoreError for an unreadable one."""
     load_plugins()
     with collected_seldom():
         opened = corpus.open_head(path)

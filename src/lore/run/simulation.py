@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple, Protocol, cast
@@ -25,7 +25,7 @@ from lore.cache.base import Prediction
 from lore.cache.counts import LONG_PROMPT, cached, first_pass_read, reason_to_doubt
 from lore.cache.falls import fall_table
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
-from lore.cache.prices import Price, is_partial
+from lore.cache.prices import Price, is_partial, recorded_output
 from lore.cache.registry import BROUGHT, CACHES, takes_breakpoints
 from lore.cache.rules import DatedRules
 from lore.cache.served import cache_of, is_transcript, served_by
@@ -40,7 +40,7 @@ from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_tu
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
 from lore.model.events import SUMMED_COUNTS, Usage
-from lore.model.results import CauseResult, Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
+from lore.model.results import Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
 from lore.model.turn import Turn
@@ -56,7 +56,7 @@ from lore.report.sentences.findings import describe_missing, describe_random_cac
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, audience_of, verdicts
 from lore.run.recent import no_recordings
-from lore.run.rules import PACKAGED, Dated, describe_staleness, output_note
+from lore.run.rules import PACKAGED, Dated
 
 
 class PlayedTurn(NamedTuple):
@@ -78,9 +78,18 @@ class _ChainCache:
 
     def advance(self, turn: Turn, predicted: Predicted, paid: PaidTurn) -> None:
         """Update the cache with a turn."""
-        usage = None if predicted.doubt else turn.usage
-        self.billed = self.billed if cached(usage) is None else cached(usage)
+        billed = None if predicted.doubt else cached(turn.usage)
+        self.billed = self.billed if billed is None else billed
         self.cached_tokens = self.cached_tokens if turn.failed else paid.cached_tokens
+
+    def transition(self, turn: Turn, predicted: Predicted) -> Transition | None:
+        """Return the prediction next to the usage; None if they cannot be compared."""
+        available = self.billed if predicted.state is None else predicted.state.cached
+        read = first_pass_read(turn.usage)
+        if predicted.doubt or available is None or read is None or not predicted.cache:
+            return None
+        prompted = predicted.state is not None and predicted.state.grown.prompted
+        return Transition(read, predicted.prediction.read, available, prompted)
 
 
 class Simulation:
@@ -92,11 +101,10 @@ class Simulation:
     def __init__(
         self, predictor: Predictor, *, dated: Dated = PACKAGED, audience: Audience | None = None, redact: bool = False
     ) -> None:  # fmt: skip
-        self._predictor = predictor
-        self._dated = dated
+        self._predictor, self._dated = predictor, dated
         self._audience: Audience | None = audience
         self._redact = redact
-        self._copies, self._recordings = Copies(), 0
+        self.copies, self._recordings = Copies(), 0
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
         self.transcripts = 0  # turns of transcripts, which record no breakpoints
         self.bodies = 0  # turns whose requests can have breakpoints
@@ -105,11 +113,6 @@ class Simulation:
         self.partial = Counter[str]()  # turns with a part of the output tokens recorded, by client
         self.unpriced = MissingPrices(predictor.rules)
         self.reliability = Reliability()
-
-    @property
-    def copied(self) -> int:
-        """The number of turns that an earlier recording holds as well."""
-        return self._copies.count
 
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield the recording's turns, skipping turns already seen in an earlier recording."""
@@ -131,11 +134,11 @@ class Simulation:
                 name = recording.state.format
                 if not any(name in formats for formats in self.lacks.values()):
                     self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
-            transition = _transition(turn, predicted, cache)
+            transition = cache.transition(turn, predicted)
             paid = make_paid_turn(verdict, predicted.prediction, cache.cached_tokens)
             cache.advance(turn, predicted, paid)
             inherited = bool(turn.call.inherited_from)
-            if not self._copies.has_response(turn.response_id, str(self._recordings), is_inherited=inherited):
+            if not self.copies.has_response(turn.response_id, str(self._recordings), is_inherited=inherited):
                 self.reliability.take(verdict)
                 yield self._make_played_turn(verdict, predicted, transition, paid, place)
 
@@ -154,9 +157,7 @@ class Simulation:
         if cost is not None and price is not None and surcharge is not None:
             cost = replace(cost, surcharges=[Surcharge(surcharge[0], 1, surcharge[1])])
             paid = paid._replace(speed=speed_surcharge(predictor.rules, turn, price))
-        result = _result(
-            verdict, predicted.cache, prediction, cost, place, self._causes(verdict, place), partial=partial
-        )
+        result = _result(verdict, predicted.cache, prediction, cost, place, partial=partial, redact=self._redact)
         self._turns[turn.chain, turn.number] = result
         contradicted = (
             bool(predicted.doubt) and usage is not None and not usage.contradiction and not reason_to_doubt(usage)
@@ -176,31 +177,15 @@ class Simulation:
             self.partial[turn.usage.client] += 1
         self.unpriced.add(turn, price, self._predictor.model)
 
-    def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
-        """Return the causes of a turn, the leading one first."""
-        if verdict.pair is None:
-            return []
-        findings = findings_of(verdict.pair, place.of(verdict.turn))
-        leading = verdict.leading
-        findings.sort(key=lambda pair: pair[0] is not leading)
-        return causes_of((finding for _, finding in findings), redact=self._redact)
-
-
-def _transition(turn: Turn, predicted: Predicted, cache: _ChainCache) -> Transition | None:
-    """Return the prediction next to the usage; None if they cannot be compared."""
-    available = cache.billed if predicted.state is None else predicted.state.cached
-    read = first_pass_read(turn.usage)
-    if predicted.doubt or available is None or read is None or not predicted.cache:
-        return None
-    prompted = predicted.state is not None and predicted.state.grown.prompted
-    return Transition(read, predicted.prediction.read, available, prompted)
-
 
 def _result(
-    verdict: TurnVerdict, cache: str, prediction: Prediction, cost: Cost | None, place: Place,
-    causes: list[CauseResult], *, partial: bool,
+    verdict: TurnVerdict, cache: str, prediction: Prediction, cost: Cost | None, place: Place, *, partial: bool,
+    redact: bool,
 ) -> SimulatedTurn:  # fmt: skip
+    """Return a turn as it is reported; its leading cause comes first."""
     turn, usage = verdict.turn, verdict.turn.usage
+    findings = [] if verdict.pair is None else findings_of(verdict.pair, place.of(turn))
+    findings.sort(key=lambda pair: pair[0] is not verdict.leading)
     return SimulatedTurn(
         turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=cache or None,
         predicted=PredictedResult(
@@ -210,7 +195,8 @@ def _result(
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
         other_passes=UsageResult.of_other_passes(usage),
         verdict=None if turn.verdict is None else copy_fields(VerdictResult, turn.verdict),
-        causes=causes, cost=cost, lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
+        causes=causes_of((finding for _, finding in findings), redact=redact), cost=cost,
+        lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,
     )  # fmt: skip
@@ -409,9 +395,9 @@ def _with_savings(
 
 def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simulation) -> Iterator[str]:
     """Yield notes on the limits of the result: old rules, turns without usage, caches that are not simulated."""
-    stale_note = describe_staleness(rules, max((turn.at for turn in turns if turn.at is not None), default=None))
-    if stale_note is not None:
-        yield stale_note
+    newest = max((turn.at for turn in turns if turn.at is not None), default=None)
+    if rules.is_older_than(newest):
+        yield f"recorded after {rules.as_of}, the day of the rules and prices: they may have changed since"
     billed = {turn.path for turn in turns if turn.billed is not None}
     unbilled = sum(turn.path not in billed and turn.predicted.read_tokens is not None for turn in turns)
     if unbilled:
@@ -432,15 +418,26 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     if simulation.contradicting:
         yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
     yield from simulation.unpriced.notes()
-    if simulation.copied:
-        yield f"not counted: {turns_of(simulation.copied)} inherited or copied from other sessions"
+    if simulation.copies.count:
+        yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
     if simulation.partial:
-        yield output_note(simulation.partial, rules)
+        yield _note_partial_output(simulation.partial, rules)
     billed_turns = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
     sizes = ((path, sum(getattr(billed, name) or 0 for name in SUMMED_COUNTS[:3])) for path, billed in billed_turns)
     hits = Counter(path for path, size in sizes if size > LONG_PROMPT)
     for path, count in hits.most_common(1):
         yield from (f"{purpose}: {command}" for command, purpose in compaction_advice(count, path))
+
+
+def _note_partial_output(turns_by_client: Mapping[str, int], rules: DatedRules) -> str:
+    shares: dict[str, list[str]] = {}  # clients by the share of the output that they noted
+    for client in sorted(turns_by_client):
+        share = recorded_output(rules, client)
+        part = f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"
+        shares.setdefault(part, []).append(client)
+    noted = "; ".join(f"{', '.join(clients[:5])} noted {part}" for part, clients in shares.items())
+    turns = turns_of(sum(turns_by_client.values()))
+    return f"output is partial in {turns}, and its cost too low: {noted} of it"
 
 
 class Measuring(Protocol):

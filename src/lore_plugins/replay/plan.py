@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from lore.commands import convert_recording
 from lore.errors import LoreError
 from lore.formats import FIELDS, LoreLog
 from lore.model import (
@@ -34,7 +35,6 @@ from lore.model import (
 )
 from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
-from lore.run import convert_recording
 from lore_plugins.replay.captured import digest_of
 from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, json_object, prepare_body
 

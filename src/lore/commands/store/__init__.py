@@ -16,26 +16,14 @@ from lore.commands import common, flags
 from lore.errors import LoreError
 from lore.model.events import MAIN, PromptDelta
 from lore.model.results import copy_fields
-from lore.model.results.store import (
-    SessionRow,
-    StoredHead,
-    StoreImported,
-    StoreList,
-    StoreResolved,
-    StoreShown,
-    StoreVacuumed,
-    StoreVerified,
-    StoreWritten,
-)
+from lore.model.results import store as results
 from lore.model.times import parse_timestamp
 from lore.recording import corpus
-from lore.recording.corpus import is_same
 from lore.recording.opening import Options
 from lore.report.console import Console, line
 from lore.report.plain import counted
 from lore.report.timeline import write_problems
 from lore.run import recent
-from lore.run.recent import find_agent_logs
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
 from lore.store.lines import check_id
 from lore.store.registry import address_of, load_notes, mask_url, may_exist, open_existing, open_store, scheme_of
@@ -52,10 +40,7 @@ SessionIds: TypeAlias = Annotated[
 
 @contextmanager
 def use_store(url: str, *, new: bool = False) -> Generator[Store]:
-    """Open the store for one command, and close it; `new`: create it if it is missing. Raises StoreError.
-
-    Its messages go to standard error.
-    """
+    """Open the store for one command (`new`: create a missing one); its messages go to standard error."""
     address = address_of(url)
     if address is not None and not os.path.lexists(url.partition(":")[2]) and may_exist(address.url):
         hint = f"--store {mask_url(address.url)}, and the session's id as an argument"
@@ -103,27 +88,22 @@ def import_(
 
     options = Options(format=format, completion=read_completion(system, tools, strict=False), log=common.log(verbose))
     surroundings, sources = common.surroundings(), list(paths or [])
-    if not sources or any(surroundings.home and is_same(path, surroundings.home) for path in sources):
-        sources = [*find_agent_logs(surroundings), *sources]
+    if not sources or any(surroundings.home and corpus.is_same(path, surroundings.home) for path in sources):
+        sources = [*recent.find_agent_logs(surroundings), *sources]
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name the sessions to import")
-    with (
-        use_store(store, new=True) as session_store,
-        common.progress(is_on=not verbose, colour=color, what="importing") as progress,
-    ):
+    bar = common.progress(is_on=not verbose, colour=color, what="importing")
+    with use_store(store, new=True) as session_store, bar as progress:
         result = import_sessions(
             session_store, sources, options, session_id=session_id, project_id=project, progress=progress
-        )  # fmt: skip
+        )
     common.answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(session.message is not None for session in result.sessions) else 0
 
 
 @app.command("export")
 def export(
-    session_id: flags.SessionId,
-    store: flags.Url,
-    output: flags.Output = None,
-    force: flags.Force = False,
+    session_id: flags.SessionId, store: flags.Url, output: flags.Output = None, force: flags.Force = False
 ) -> int:
     """Write a stored session's log, one event a line.
 
@@ -189,24 +169,21 @@ def list_(
             summary for summary in (all_summaries if memory else drop_reserved(all_summaries))
             if user in (None, summary.user_id or DEFAULT_USER) and agent in (None, summary.agent_id or MAIN)
         ]  # fmt: skip
-        summaries = summaries if begin is None else _used_since(begin, summaries)
-        result = StoreList(store=session_store.url, sessions=[_row(summary) for summary in summaries])
+        if begin is not None:
+            times = [parse_timestamp(summary.last_used_at) for summary in summaries]
+            if untimed := times.count(None):
+                says = "1 session says" if untimed == 1 else f"{untimed:,} sessions say"
+                common.tell(f"note: {says} no time of use, and cannot be chosen by --since")
+            dated_summaries = zip(summaries, times, strict=True)
+            summaries = [summary for summary, at in dated_summaries if at is not None and at >= begin]
+        result = results.StoreList(store=session_store.url, sessions=[_row(summary) for summary in summaries])
         return common.answer(result, write_list, as_json=as_json, color=color)
 
 
-def _used_since(begin: float, sessions: list[SessionSummary]) -> list[SessionSummary]:
-    """Return the sessions used since a time; says how many have no time."""
-    times = [parse_timestamp(summary.last_used_at) for summary in sessions]
-    if untimed := times.count(None):
-        says = "1 session says" if untimed == 1 else f"{untimed:,} sessions say"
-        common.tell(f"note: {says} no time of use, and cannot be chosen by --since")
-    return [summary for summary, at in zip(sessions, times, strict=True) if at is not None and at >= begin]
-
-
-def _row(summary: SessionSummary) -> SessionRow:
+def _row(summary: SessionSummary) -> results.SessionRow:
     return copy_fields(
-        SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
-        head=StoredHead(*summary.head),
+        results.SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
+        head=results.StoredHead(*summary.head),
     )  # fmt: skip
 
 
@@ -225,7 +202,7 @@ def show(
             raise UnknownSessionError(session_id, session_store.url)
         summary, events = summaries[session_id], Session.events_of(session_store.load(session_id).log)
         parents = {name: entry.parent_session_id for name, entry in summaries.items()}
-        result = StoreShown(
+        result = results.StoreShown(
             store=session_store.url, session=_row(summary), metadata=Raw(summary.metadata),
             prompt_deltas=len({event.seq for event in events if isinstance(event, PromptDelta)}),
             forks=sorted(set(session_with_forks(session_id, parents)) - {session_id}),
@@ -258,7 +235,7 @@ def delete(
             if session_id not in deleted_ids:  # it may be deleted already, as a fork of another one
                 deleted = session_with_forks(session_id, parents) if dry_run else session_store.delete(session_id)
                 deleted_ids.update(dict.fromkeys(deleted))
-    result = StoreWritten(store=session_store.url, op="delete", session_ids=list(deleted_ids), dry_run=dry_run)
+    result = results.StoreWritten(store=session_store.url, op="delete", session_ids=list(deleted_ids), dry_run=dry_run)
     return common.answer(result, write_written, as_json=as_json, color=color)
 
 
@@ -282,7 +259,7 @@ def move(
                 raise UnknownSessionError(name, session_store.url)
         for name in names:
             session_store.move(name, project_id)
-    result = StoreWritten(store=session_store.url, op="move", session_ids=names, project_id=project_id)
+    result = results.StoreWritten(store=session_store.url, op="move", session_ids=names, project_id=project_id)
     return common.answer(result, write_written, as_json=as_json, color=color)
 
 
@@ -298,7 +275,7 @@ def bind(
     """Bind a client key to a session."""
     with use_store(store) as session_store:
         session_store.bind(client_key, session_id, replace=replace)
-    result = StoreWritten(store=session_store.url, op="bind", session_ids=[session_id], client_key=client_key)
+    result = results.StoreWritten(store=session_store.url, op="bind", session_ids=[session_id], client_key=client_key)
     return common.answer(result, write_written, as_json=as_json, color=color)
 
 
@@ -310,7 +287,7 @@ def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = Fal
     if session_id is None:
         hint = "`lore store bind CLIENT_KEY SESSION_ID`"
         raise LoreError(f"no session is bound to client {client_key!r}", hint=hint)
-    result = StoreResolved(store=session_store.url, client_key=client_key, session_id=session_id)
+    result = results.StoreResolved(store=session_store.url, client_key=client_key, session_id=session_id)
     return common.answer(result, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
 
 
@@ -330,9 +307,8 @@ def verify(
     with use_store(store) as session_store:
         names = dict.fromkeys(session_ids or [])
         report = Verified.of(map(session_store.verify, names)) if names else session_store.verify()
-    result = StoreVerified(
-        store=session_store.url, sessions=report.sessions, events=report.events,
-        damage=[*report.damage],
+    result = results.StoreVerified(
+        store=session_store.url, sessions=report.sessions, events=report.events, damage=[*report.damage],
         notes=list(dict.fromkeys(report.notes)),
     )  # fmt: skip
     common.answer(result, write_verified, as_json=as_json, color=color)
@@ -343,20 +319,18 @@ def verify(
 def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Free unused space."""
     with use_store(store) as session_store:
-        result = StoreVacuumed(store=session_store.url, freed_bytes=session_store.vacuum())
+        result = results.StoreVacuumed(store=session_store.url, freed_bytes=session_store.vacuum())
     return common.answer(
         result, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
         as_json=as_json, color=None,
     )  # fmt: skip
 
 
-# for a person
-
 _STYLES = {"created": "green", "extended": "cyan", "conflict": "red", "failed": "red"}
 _DONE = {"delete": "deleted", "move": "moved", "bind": "bound"}
 
 
-def write_list(result: StoreList, out: Console) -> None:
+def write_list(result: results.StoreList, out: Console) -> None:
     """Write one line a session, and how many there are."""
     width = max((len(session.session_id) for session in result.sessions), default=0)
     for session in result.sessions:
@@ -367,19 +341,19 @@ def write_list(result: StoreList, out: Console) -> None:
     out.print(line(f"{sums} in {result.store}"))
 
 
-def _size(session: SessionRow) -> str:
+def _size(session: results.SessionRow) -> str:
     turns = "" if session.turns is None else f"{counted(session.turns, 'turn')}, "
     return f"{turns}{counted(session.events, 'event')}, {counted(session.bytes, 'byte')}"
 
 
-def _owners(session: SessionRow) -> dict[str, str | None]:
+def _owners(session: results.SessionRow) -> dict[str, str | None]:
     return {
         "user": session.user_id, "agent": session.agent_id, "project": session.project_id,
         "forked from": session.parent_session_id, "last used": session.used_at,
     }  # fmt: skip
 
 
-def write_shown(result: StoreShown, out: Console) -> None:
+def write_shown(result: results.StoreShown, out: Console) -> None:
     """Write the fields of a session, one a line."""
     session = result.session
     fields = {
@@ -399,7 +373,7 @@ def write_shown(result: StoreShown, out: Console) -> None:
             out.print(line((f"{what:<12}", "bold"), value))
 
 
-def write_imported(result: StoreImported, out: Console) -> None:
+def write_imported(result: results.StoreImported, out: Console) -> None:
     """Write one line an input, and the sums."""
     for session in result.sessions:
         outcome = counted(session.events or 0, "event")
@@ -420,7 +394,7 @@ def write_imported(result: StoreImported, out: Console) -> None:
     write_problems(result.problems, out)
 
 
-def write_written(result: StoreWritten, out: Console) -> None:
+def write_written(result: results.StoreWritten, out: Console) -> None:
     """Write the sessions that were deleted, moved or bound."""
     verb = "would delete" if result.dry_run else _DONE[result.op]
     target = f" to project {result.project_id}" if result.project_id is not None else ""
@@ -429,7 +403,7 @@ def write_written(result: StoreWritten, out: Console) -> None:
         out.print(line((f"{verb}{client} ", "bold"), f"{session_id}{target}"))
 
 
-def write_verified(result: StoreVerified, out: Console) -> None:
+def write_verified(result: results.StoreVerified, out: Console) -> None:
     """Write what is damaged, and what can be recovered of it."""
     for damage in result.damage:
         number = "" if damage.number is None else f", event {damage.number}"

@@ -8,6 +8,7 @@ else writes. Nothing of a refused line is stored; the lines before it are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import NamedTuple, get_args
 
@@ -84,8 +85,8 @@ class SessionAppender:
             if event.number is not None and event.number < following:
                 return self._acknowledge(event, event.number, self._head)
             if event.number is not None and event.number > following:
-                message = f"the line expects to be event {event.number}, the store holds {self._head}"
-                message = f"{message}: the next is event {following}"
+                held = f"the store holds {self._head}: the next is event {following}"
+                message = f"the line expects to be event {event.number}, {held}"
                 raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
             events = (event.data,)
             delta = SessionDelta(base=self._head, new_events=events, leaf_id=find_leaf(events), updated_at=now())
@@ -105,10 +106,9 @@ class SessionAppender:
         header = read_header(event.data)
         refuse_header(header)
         if header.session_id != self._session_id:
-            raise LoreError(
-                f"session_started names session {header.session_id!r}, not {self._session_id!r}",
-                hint=f"nothing of it was stored: `lore store append {header.session_id}`, or repair the line",
-            )
+            message = f"session_started names session {header.session_id!r}, not {self._session_id!r}"
+            hint = f"nothing of it was stored: `lore store append {header.session_id}`, or repair the line"
+            raise LoreError(message, hint=hint)
         if self._head is None:
             self._head = create_session(self._store, header, (event.data,))
         else:
@@ -120,10 +120,12 @@ class SessionAppender:
         first, events = self._loaded_events
         if not first <= number < first + len(events):
             first, events = self._loaded_events = number, self._store.load(self._session_id, after=number - 1).events
-        if not is_same_event(_without_number(events[number - first]), event.data):
-            message = (
-                f"the line expects to be event {number}, and another event is stored there; the store holds {head}"
-            )
+        stored = events[number - first]
+        with suppress(LoreError):  # the events of an imported log may have numbers
+            stored = parse_line(stored).data
+        if not is_same_event(stored, event.data):
+            expected = f"the line expects to be event {number}, and another event is stored there"
+            message = f"{expected}; the store holds {head}"
             hint = "another writer was here: `lore store export` shows the stored session"
             raise ConflictError(message, hint=hint, stored=head)
         return number
@@ -142,9 +144,8 @@ def parse_line(line: bytes) -> AppendedEvent:
         raise LoreError("a `saved` record is a store's own note, and not an event", hint="leave it out")
     key = "number" if kind == "knowledge" else "id"
     values = [decode(line[span.value : span.end]) for span in member_ranges(line) if span.key == key]
-    if not values or (
-        kind not in KINDS and isinstance(values[-1], str)
-    ):  # records of other programs have their own ids
+    # Records of other programs have ids of their own.
+    if not values or (kind not in KINDS and isinstance(values[-1], str)):
         return AppendedEvent(line, kind, None)
     number = values[-1]
     if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
@@ -168,11 +169,3 @@ def refuse_misspelt(event: AppendedEvent) -> None:
         if event.kind == "append" and kind not in _ITEM_TYPES:
             hint = f"the item's type: {did_you_mean(kind, _ITEM_TYPES)}"
         raise LoreError(f"the event {event.kind} has missing or wrong fields", hint=hint)
-
-
-def _without_number(line: bytes) -> bytes:
-    """Return a stored event without its number: the events of an imported log may have numbers."""
-    try:
-        return parse_line(line).data
-    except LoreError:
-        return line

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.commands.common import Progress
+from lore.commands.convert import convert_recording
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog, event_of, kind_of
@@ -25,6 +26,7 @@ from lore.model import lenient
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, Remove, SessionStarted, encode
+from lore.model.items import AssistantMessage, ToolCall
 from lore.model.jsonslice import member_ranges
 from lore.model.results.store import ImportedSession, StoreImported
 from lore.recording import corpus, opening
@@ -34,7 +36,6 @@ from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.run.converting import convert_recording
 from lore.store.base import (
     EMPTY,
     ConflictError,
@@ -71,9 +72,9 @@ def import_sessions(
     if session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
     importer = _Importer(store, options, session_id, project_id, files, progress)
-    order = range(len(files))
+    order = list(range(len(files)))
     if len(files) > 1:
-        order = sorted(order, key=lambda place: _holds_requests(files[place], options))
+        order.sort(key=lambda place: _holds_requests(files[place], options))
     with collected_seldom():
         rows = {place: importer.add(files[place]) for place in order}
     sessions = [row for _, row in sorted(rows.items()) if row is not None]
@@ -163,10 +164,8 @@ class _Importer:
         is_of_requests = isinstance(recording, RequestRecording)
         is_completed = is_of_requests and recording.options.completion is not None and not file.is_named
         if is_completed or not isinstance(recording, EventRecording | RequestRecording):
-            raise _RequestsError(
-                f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
-                hint="import the session that they were assembled from",
-            )
+            message = f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session"
+            raise _RequestsError(message, hint="import the session that they were assembled from")
         is_own = type(recording.reader) is LoreLog
         lines = (line[:-1] for line in convert_recording(recording))
         header = next(lines)
@@ -174,14 +173,7 @@ class _Importer:
         if not isinstance(event, SessionStarted):  # lore's own log may have none, or a late one
             event = SessionStarted(session_id="")
             header, lines = encode(event), chain((header,), lines)
-        # the file of a subagent names the session that started it, and would be stored under that session's id
-        is_subagent = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
-        session_id = self._session_id or ("" if is_subagent else event.session_id)
-        if not session_id and path == corpus.STDIN:
-            raise LoreError("the session on standard input names no id", hint="give one with --id")
-        session_id = session_id or _stem(path)
-        if is_of_requests and session_id in self._used_ids:
-            session_id = self._free_name(path)
+        session_id = self._name_session(path, event, is_of_requests=is_of_requests)
         self._used_ids.add(session_id)
         new_header = header if event.session_id == session_id else rename_session(header, session_id)
         notes, address = None, address_of(path)
@@ -190,25 +182,28 @@ class _Importer:
                 notes = load_notes(store, address.session_id)
         return SyncSource(read_header(new_header), chain((new_header,), lines), not is_own, is_of_requests, notes)
 
+    def _name_session(self, path: str, header: SessionStarted, *, is_of_requests: bool) -> str:
+        """Return the id to store a session under: as asked, its own, or its file's name; other requests may have it."""
+        # The file of a subagent names the session that started it, and would be stored under that session's id.
+        is_subagent = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
+        session_id = self._session_id or ("" if is_subagent else header.session_id)
+        if not session_id and path == corpus.STDIN:
+            raise LoreError("the session on standard input names no id", hint="give one with --id")
+        stem = os.path.splitext(os.path.basename(corpus.show(path)))[0]
+        folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+        names = chain(
+            (session_id or stem, stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2))
+        )
+        return next(name for name in names if not is_of_requests or name not in self._used_ids)
+
     def _count(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0
         for piece in data:
             self._read += len(piece)
             yield piece
 
-    def _free_name(self, path: str) -> str:
-        """Return a name for requests whose session's id is taken: the file's, after its folder's if that is taken."""
-        folder, stem = os.path.basename(os.path.dirname(os.path.abspath(path))), _stem(path)
-        names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
-        return next(name for name in names if name not in self._used_ids)
-
-
-def _stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(corpus.show(path)))[0]
-
 
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
-_ANSWER_ITEMS = ("assistant_message", "tool_call")
 _STARTED = b'{"kind":"turn_started"'
 # A transcript that stops within a turn is stored with the turn closed. When it continues, the turn is closed again.
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
@@ -308,19 +303,7 @@ class _Chained(msgspec.Struct):
     chain: str = MAIN
 
 
-class _ResponseItem(msgspec.Struct, frozen=True):
-    type: str = ""
-    uuid: str = ""
-
-
-class _ResponseEvent(msgspec.Struct, frozen=True):
-    kind: str = ""
-    item: _ResponseItem = _ResponseItem()
-    uuids: tuple[str, ...] = ()
-
-
 _CHAINED = msgspec.json.Decoder(_Chained)
-_RESPONSE = msgspec.json.Decoder(_ResponseEvent)
 
 
 class _Comparison:
@@ -334,10 +317,7 @@ class _Comparison:
         self._respelled: dict[str, int] = {}  # chains whose last responses were removed: the first event of these
 
     def find_new(self, lines: Iterable[bytes]) -> list[bytes]:
-        """Return the events to append; raises ConflictError if a stored event differs.
-
-        It is also a conflict if the last responses differ and no later request spells them.
-        """
+        """Return the events to append; raises ConflictError if a stored one differs and no later request spells it."""
         new_events = [event for line in lines for event in self._compare(line)]
         if self._respelled:
             raise self._conflict(min(self._respelled.values()))
@@ -386,12 +366,12 @@ def _take_responses(events: deque[tuple[int, bytes]]) -> tuple[str, ...]:
     """
     uuids: list[str] = []
     for place, (_, event) in enumerate(events):
-        response = _RESPONSE.decode(event)
-        if response.kind == "remove" and response.uuids == tuple(uuids):
+        response = event_of(event)
+        if isinstance(response, Remove) and response.uuids == tuple(uuids):
             for _ in range(place + 1):
                 events.popleft()
             return response.uuids
-        if response.kind != "append" or response.item.type not in _ANSWER_ITEMS:
+        if not isinstance(response, Append) or not isinstance(response.item, AssistantMessage | ToolCall):
             return ()
         uuids.append(response.item.uuid)
     events.clear()

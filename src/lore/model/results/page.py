@@ -1,4 +1,4 @@
-"""The contents of a session's HTML page; made by `lore.run.pages`, drawn by `lore.report.html`.
+"""The contents of a session's HTML page; made by `lore.commands.pages`, drawn by `lore.report.html`.
 
 Tokens are counts of the usage unless the field says otherwise, times are seconds since the epoch, money is in US
 dollars. None: unknown.

@@ -17,7 +17,7 @@ from typing import Protocol
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from lore.errors import LoreError, lacks_plug_in
+from lore.errors import LoreError
 from lore.files import current_folder
 from lore.judge import baseline
 from lore.judge.base import finding
@@ -30,20 +30,11 @@ from lore.model.evidence import Unneeded
 from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
-from lore.plugins import entry_points
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, ahead, inputs, join_bodies
 from lore.recording.opening import reader_named
-from lore.run.checking.verdicts import (
-    CheckContext,
-    InterruptedRunError,
-    judge_file,
-    key_of,
-    path_of,
-    place_of,
-    processes_for,
-)
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, place_of, processes_for
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
 
@@ -121,17 +112,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     if errors and stopped is UNSET and not totals.summary.files:
         raise errors[0]
-    notes, sums = [*unmatched_paths(totals, context)] if stopped is UNSET else [], totals.summary
-    if stopped is UNSET and 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
-        notes.append("nothing was compared: each conversation has one request")
-    if stopped is UNSET and not totals.summary.files and not totals.unjudged:
-        from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
-
-        folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-        if run.accepts is not None:  # a job that runs each night has nothing new on some days
-            notes.append(no_recordings(folder or paths[0], run.looked, by_time=True).message)
-        elif folder is not None:  # named files that are not recordings are counted
-            raise no_recordings(folder, run.looked, by_time=False)
+    notes = [*_notes(totals, context, run, paths)] if stopped is UNSET else []
     result = conclude(totals, context, paths[0], None if context.update else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
@@ -145,6 +126,22 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
         baselined=None if entries is None else sum(entry.count for entry in entries), unseen=unseen_count,
         longest=totals.longest,
     )  # fmt: skip
+
+
+def _notes(totals: RunTotals, context: CheckContext, run: CheckRun, paths: list[str]) -> Iterator[str]:
+    """Yield what a person should know of a run that judged all files; raises LoreError if it found no recording."""
+    sums = totals.summary
+    yield from unmatched_paths(totals, context)
+    if 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
+        yield "nothing was compared: each conversation has one request"
+    if not sums.files and not totals.unjudged:
+        from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
+
+        folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
+        if run.accepts is not None:  # a job that runs each night has nothing new on some days
+            yield no_recordings(folder or paths[0], run.looked, by_time=True).message
+        elif folder is not None:  # named files that are not recordings are counted
+            raise no_recordings(folder, run.looked, by_time=False)
 
 
 def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[Input]:
@@ -180,9 +177,6 @@ def conclude(
     return totals.checked()
 
 
-# the baseline
-
-
 def _read_baseline(context: CheckContext) -> Baseline | None:
     """Return the baseline, if there is one; raises LoreError if it cannot be read or is damaged.
 
@@ -213,10 +207,12 @@ def _could_match(totals: RunTotals, context: CheckContext, entry: BaselineEntry)
     if entry.path in totals.complete_keys:
         return True
     is_elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
-    return not is_elsewhere and not os.path.lexists(path_of(entry.path, context.root))
+    return not is_elsewhere and not os.path.lexists(_path_of(entry.path, context.root))
 
 
-# who judges files: this process, others of this machine, a cluster
+def _path_of(key: str, root: str) -> str:
+    """Return the path that a key stands for."""
+    return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
 
 
 class ClusterJob(Struct, frozen=True):
@@ -238,13 +234,6 @@ class Cluster(Protocol):
     def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
         """Yield the result of each file, in order. Streams, which can be read only once, are judged in this process."""
         ...
-
-
-def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Cluster:
-    """Return the cluster at an address; raises LoreError if it is missing, or its plug-in is."""
-    for point in entry_points("lore.clusters"):
-        return point.load()(address, workers, warn)
-    raise lacks_plug_in("scale", f"--jobs {address}", "dask")
 
 
 def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
@@ -284,14 +273,20 @@ def judge_in_worker(file: Input, context: CheckContext) -> FileResult:
     return result
 
 
+_EXEMPTION = pattern(rb"^[ \t]*\[\[[ \t]*(?:tool\.lore\.)?check\.exempt[ \t]*\]\]", re.MULTILINE)
+
+
 def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Finding]:
     """Yield a finding for each exemption in the settings that no finding of this run needed."""
-    policy, unjudged = context.policy, _Unjudged(totals, context.root)
-    looks_for, may_be_needed = cache(context.option_ruling.looks_for), cache(unjudged.may_match)
+    policy, lines = context.policy, list[int]()
+    looks_for, may_be_needed = cache(context.option_ruling.looks_for), cache(_unjudged_matcher(totals, context.root))
     partly, whole = (
         {number for key in keys for number in policy.exempt_paths.numbers(key)}
         for keys in (totals.partial_keys, totals.complete_keys)
     )
+    with suppress(OSError):
+        data = Path(context.settings).read_bytes() if policy.exempt else b""
+        lines = [data.count(b"\n", 0, match.start()) + 1 for match in _EXEMPTION.finditer(data)]
     for number, exempt in enumerate(policy.exempt):
         if totals.excused[number] or number in partly or not looks_for(exempt.code.upper()):
             continue
@@ -299,67 +294,45 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
             where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
             evidence = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
             place, at = Place(context.settings or "lore.toml"), f"check.exempt[{number}]"
-            yield finding(
-                Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=_line_of_exemption(context, number)
-            )
-
-
-_EXEMPTION = pattern(rb"^[ \t]*\[\[[ \t]*(?:tool\.lore\.)?check\.exempt[ \t]*\]\]", re.MULTILINE)
-
-
-def _line_of_exemption(context: CheckContext, number: int) -> int | None:
-    """Return the line of the settings at which an exemption begins; None if exemptions are no tables of their own."""
-    with suppress(OSError):
-        data = Path(context.settings).read_bytes()
-        offsets = [match.start() for match in _EXEMPTION.finditer(data)]
-        if len(offsets) == len(context.policy.exempt):
-            return data.count(b"\n", 0, offsets[number]) + 1
-    return None
+            at_line = lines[number] if len(lines) == len(policy.exempt) else None  # else they are no tables
+            yield finding(Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=at_line)
 
 
 def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
     """Yield a note for each entry of `per_path` whose path matches no file."""
-    may_match = _Unjudged(totals, context.root).may_match
+    may_match, judged_keys = _unjudged_matcher(totals, context.root), (*totals.complete_keys, *totals.partial_keys)
     for number, entry in enumerate(context.policy.per_path):
-        path_pattern = PathPattern(entry.path)
-        judged_keys = (*totals.complete_keys, *totals.partial_keys)
-        if not any(map(path_pattern.matches, judged_keys)) and not may_match(entry.path):
+        if not any(map(PathPattern(entry.path).matches, judged_keys)) and not may_match(entry.path):
             yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
 
 
-class _Unjudged:
-    """The files in the folder of the settings that a run did not judge.
+def _unjudged_matcher(totals: RunTotals, root: str) -> Callable[[str], bool]:
+    """Return a predicate for paths in settings: may one match a file in the settings' folder that was not judged?
 
-    Each folder is listed once. Neither `..` nor a link leads out of the folder of the settings.
+    True if that is unknown: the path is remote, hidden or outside; neither `..` nor a link leads out of the folder.
+    Each folder is listed once.
     """
 
-    def __init__(self, totals: RunTotals, root: str) -> None:
-        self._judged, self._root = totals.complete_keys, root
-        self._keys = cache(self._list)
+    @cache
+    def unjudged_keys(path: str) -> list[str]:
+        try:
+            files = inputs([path])
+        except LoreError:  # nothing is at this path
+            return []
+        keys = [key_of(file.path, root) for file in files if os.path.lexists(file.path)]
+        return [key for key in keys if key not in totals.complete_keys]
 
-    def may_match(self, path: str) -> bool:
-        """Return whether a pattern may match an unjudged file; True if that is unknown (remote, hidden, outside)."""
+    def may_match(path: str) -> bool:
         path_pattern = PathPattern(path)
         suffix = "" if path_pattern.is_literal else path_pattern.text.removeprefix(path_pattern.folder)
         is_hidden = suffix != "." and (suffix.startswith(".") or "/." in suffix)  # hidden files are not listed
         base = path_pattern.text if path_pattern.is_literal else path_pattern.folder.rstrip("/")
-        folder = path_of(base, self._root) if base else self._root or os.curdir
-        if filesystem.is_remote(path) or is_hidden or not self._is_inside(folder):
+        folder, top = _path_of(base, root) if base else root or os.curdir, root or current_folder()
+        if filesystem.is_remote(path) or is_hidden or not top:  # no `top`: the current folder was deleted
             return True
-        return any(map(path_pattern.matches, self._keys(folder)))
+        top, real_folder = os.path.realpath(top), os.path.realpath(folder)
+        if real_folder != top and not real_folder.startswith(os.path.join(top, "")):
+            return True
+        return any(map(path_pattern.matches, unjudged_keys(folder)))
 
-    def _list(self, path: str) -> list[str]:
-        """Return the unjudged files at or below a path, relative to the settings."""
-        try:
-            files = inputs([path])
-        except LoreError:  # nothing is there any more
-            return []
-        keys = [key_of(file.path, self._root) for file in files if os.path.lexists(file.path)]
-        return [key for key in keys if key not in self._judged]
-
-    def _is_inside(self, path: str) -> bool:
-        root = self._root or current_folder()
-        if not root:  # the current folder was deleted: nothing lies in it
-            return False
-        root, place = os.path.realpath(root), os.path.realpath(path)
-        return place == root or place.startswith(os.path.join(root, ""))
+    return may_match

@@ -107,8 +107,10 @@ class ProcessPool(Generic[R]):
     def _repeat(self, file: Input, future: Future[R] | None) -> R:
         """Return the result of a file that waited when a process died; if that process had it, run it again alone."""
         self._done_bytes += file.size
-        if future is None or (not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool)):
-            return self._run_locally(file) if future is None else future.result()
+        if future is None:
+            return self._run_locally(file)
+        if not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool):
+            return future.result()
         with starting_processes():
             self._executor = _executor(1)
         try:
@@ -143,10 +145,7 @@ def _executor(jobs: int) -> ProcessPoolExecutor:
 
 
 def _method() -> str:
-    """Return how processes start: by fork if that is safe, that is, without other threads.
-
-    Clients for remote files have some that Python does not know.
-    """
+    """Return how processes start: by fork if that is safe, that is, without other threads, also those of `fsspec`."""
     can_fork = sys.platform == "linux" and threading.active_count() == 1 and "fsspec" not in sys.modules
     return "fork" if can_fork and "fork" in multiprocessing.get_all_start_methods() else "spawn"
 
@@ -155,13 +154,13 @@ def _initialize_worker() -> None:
     """Ignore interrupts, which the parent handles, and end when it has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_with_parent, args=(parent.sentinel,), daemon=True).start()
 
+    def exit_with_parent() -> None:
+        if parent is not None:
+            wait_for([parent.sentinel])
+            os._exit(1)
 
-def _exit_with_parent(sentinel: int) -> None:
-    wait_for([sentinel])
-    os._exit(1)
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 @contextmanager
@@ -170,25 +169,15 @@ def starting_processes() -> Generator[None]:
 
     Interrupts are blocked if the system can do that: a process that is just starting would print an error.
     """
-    old_value = os.environ.get(_SAFE_PATH)
+    old_value, blocks = os.environ.get(_SAFE_PATH), hasattr(signal, "pthread_sigmask")
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,)) if blocks else None
     os.environ[_SAFE_PATH] = "1"  # a `multiprocessing.py` may lie in the current folder
     try:
-        with _block_interrupts():
-            yield
+        yield
     finally:
         if old_value is None:
             del os.environ[_SAFE_PATH]
         else:
             os.environ[_SAFE_PATH] = old_value
-
-
-@contextmanager
-def _block_interrupts() -> Generator[None]:
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+        if old_mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)

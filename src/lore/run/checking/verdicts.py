@@ -1,7 +1,4 @@
-"""Judge recordings turn by turn: the loop of every command about turns, and the check of one file.
-
-Cost: O(bytes of the recording).
-"""
+"""Judge recordings turn by turn: the loop of every command about turns, and the check of one file."""
 
 from __future__ import annotations
 
@@ -45,9 +42,6 @@ class InterruptedRunError(Exception):
     """The user interrupted the run; raised by a callback for progress."""
 
 
-# the loop
-
-
 def verdicts(
     recording: Recording, judge: Judge, place: Place, predict: Callable[[Turn], Predicted] | None = None
 ) -> Iterator[tuple[TurnVerdict | None, list[Finding]]]:
@@ -74,9 +68,6 @@ def audience_of(recording: Recording, audience: Audience | None) -> Audience:
     return audience or ("user" if recording.events and recording.reader.name != "lore" else "author")
 
 
-# where findings are reported
-
-
 def place_of(path: str, root: str) -> Place:
     """Return where a file's findings are reported; its key is relative to `root`, the current folder if empty."""
     return Place(corpus.show(path), key_of(path, root))
@@ -87,14 +78,6 @@ def key_of(path: str, root: str) -> str:
     if path == corpus.STDIN or filesystem.is_remote(path) or corpus.is_stored(path):
         return corpus.show(path)
     return corpus.show(relative(path, root).replace(os.sep, "/"))
-
-
-def path_of(key: str, root: str) -> str:
-    """Return the path that a key stands for."""
-    return key if filesystem.is_remote(key) else os.path.join(root, *key.split("/"))
-
-
-# one file
 
 
 class CheckContext(Struct, frozen=True):

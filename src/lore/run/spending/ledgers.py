@@ -30,7 +30,7 @@ from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
 from lore.recording.agents.copilot_usage import database_of
-from lore.recording.agents.logs import Surroundings, project_beside, project_in
+from lore.recording.agents.logs import project_beside, project_in
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, written_at
 from lore.recording.opening import Options
@@ -48,12 +48,6 @@ _DECODER = msgspec.msgpack.Decoder(Ledger)
 Progress = Callable[[int, int], None]
 
 
-def cache_file(surroundings: Surroundings) -> str:
-    """Return the file that keeps ledgers; empty if this system has no place for caches."""
-    cache = surroundings.roots()["{cache}"]
-    return os.path.join(cache, "lore", "ledgers.sqlite") if cache else ""
-
-
 class Ledgers:
     """Reads ledgers; `kept_in` is the file that keeps them (empty: none), `now` the time in seconds since the epoch."""
 
@@ -61,9 +55,8 @@ class Ledgers:
         self, options: Options, kept_in: str = "", *, dated: Dated = PACKAGED, now: float = 0.0, jobs: int = 1
     ) -> None:  # fmt: skip
         load_plugins()
-        self.options = options
-        self.dated = dated
         dated.check_file()
+        self.options, self.dated = options, dated
         maker = _maker(dated, options.format or "") if kept_in else ""
         self._cache = LedgerCache(kept_in, maker, int(now // _DAY)) if kept_in else None
         self._jobs = jobs  # recordings that are read at a time
@@ -145,17 +138,18 @@ class LedgerMaker:
         """Open the recording; raises LoreError."""
         opened, self._bytes = corpus.open_head(file.path), 0
         self._file, self._project = file, project_in(opened.head)
-        counting_head = opened._replace(data=self._count_bytes(opened.data))
-        self.recording = options.open(file.path, problems, opened=counting_head, growing=False)
+
+        def count_bytes() -> Iterator[bytes]:
+            for piece in opened.data:
+                self._bytes += len(piece)
+                yield piece
+
+        self.recording = options.open(file.path, problems, opened=opened._replace(data=count_bytes()), growing=False)
+        self._works: dict[str, UnloggedWork] = getattr(self.recording.reader, "unlogged", {})  # grows while it is read
         self._rows, self._rules = list[LedgerRow](), rules
         self._missed: dict[tuple[str | None, int | None], MissedRead] = {}  # by chain and turn
         self._origin = ""
         self._unlogged: dict[str, int] = {}  # name of the work -> place of the latest row when it was mentioned
-
-    def _count_bytes(self, data: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in data:
-            self._bytes += len(piece)
-            yield piece
 
     def add(self, verdict: TurnVerdict) -> None:
         """Add the next verdict."""
@@ -165,10 +159,6 @@ class LedgerMaker:
         self._origin = self._origin or verdict.turn.call.inherited_from
         for name in islice(self._works, len(self._unlogged), None):
             self._unlogged[name] = len(self._rows) - 1
-
-    @property
-    def _works(self) -> dict[str, UnloggedWork]:
-        return getattr(self.recording.reader, "unlogged", {})
 
     def add_missed(self, findings: Iterable[Finding]) -> None:
         """Add the costs of findings about whole chains to the rows of the turns that they name."""
@@ -233,7 +223,12 @@ def identity_of(file: Input) -> bytes:
             (os.path.abspath(name), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
             for name, state in states_of_files(file.path)
         ]
-        ends = _digest_of_ends(file.path) if os.name == "nt" else ""  # there a time can be set back unseen
+        ends = ""
+        if os.name == "nt":  # where a time can be set back unseen
+            with open(file.path, "rb") as data:
+                begin = data.read(_ENDS)
+                data.seek(-min(_ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
+                ends = hashlib.sha256(begin + data.read(_ENDS)).hexdigest()
     except (OSError, ValueError):  # a session in a store has no files
         return b""
     return repr((file.written, states, ends)).encode()
@@ -258,14 +253,6 @@ def states_of_files(path: str) -> list[tuple[str, os.stat_result]]:
     return sorted(states)
 
 
-def _digest_of_ends(path: str) -> str:
-    with open(path, "rb") as data:
-        digest = hashlib.sha256(data.read(_ENDS))
-        data.seek(-min(_ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
-        digest.update(data.read(_ENDS))
-    return digest.hexdigest()
-
-
 def placed(ledger: Ledger, file: Input) -> Ledger:
     """Return a ledger with the project that other files in its folder name, which may change independently."""
     if ledger.project or filesystem.is_remote(file.path):
@@ -281,18 +268,17 @@ _TABLE = """create table if not exists ledgers (
 
 
 class LedgerCache:
-    """Ledgers by the path of their recording.
-
-    A ledger counts only for the `maker` (program, rules and settings) and the identity of the recording's files with
-    which it was kept.
-    """
+    """Ledgers by path; each counts only for the `maker` and the identity of the files with which it was kept."""
 
     def __init__(self, file: str, maker: str, day: int) -> None:
         self._file, self._maker = os.path.abspath(file), maker
         self._day = day  # today, in days since the epoch
 
     def find(self, identities: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the ledgers of recordings whose files are unchanged, by path and still encoded."""
+        """Return the ledgers of recordings whose files are unchanged, by path and still encoded.
+
+        Marks them as used today, and deletes those that were not used for `KEPT_DAYS`.
+        """
         if not os.path.exists(self._file):
             return {}
         ledgers, unmarked_keys = dict[str, bytes](), list[bytes]()
@@ -305,9 +291,14 @@ class LedgerCache:
                     ledgers[path] = row[0]
                     unmarked_keys.extend([_key(path)] if row[1] != self._day else [])
 
+        def mark_used(database: sqlite3.Connection) -> None:
+            used = [(self._day, key) for key in unmarked_keys]
+            database.executemany("update ledgers set used = ? where path = ?", used)
+            database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
+
         self._run(look)
         if unmarked_keys:
-            self._run(lambda database: self._mark_used(database, unmarked_keys))
+            self._run(mark_used)
         return ledgers
 
     def keep(self, entries: Sequence[tuple[str, bytes, Ledger]]) -> None:
@@ -318,13 +309,8 @@ class LedgerCache:
                 rows.append((_key(path), self._maker, identity, self._day, msgspec.msgpack.encode(ledger)))
         self._run(lambda database: database.executemany("replace into ledgers values (?, ?, ?, ?, ?)", rows))
 
-    def _mark_used(self, database: sqlite3.Connection, paths: list[bytes]) -> None:
-        """Record that ledgers were used today; delete those that were not used for `KEPT_DAYS`."""
-        database.executemany("update ledgers set used = ? where path = ?", [(self._day, path) for path in paths])
-        database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
-
     def _run(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Do work in one transaction, or none of it."""
+        """Do work in one transaction, or none of it; a damaged file is deleted."""
         try:
             make_folder(os.path.dirname(self._file))
             os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600))

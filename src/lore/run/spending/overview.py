@@ -21,18 +21,9 @@ from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, is_part, sum_of
 from lore.model.codes import CauseKind
 from lore.model.events import MAIN
-from lore.model.ledger import Ledger, LedgerRow
-from lore.model.results.overview import (
-    CostChange,
-    GroupBy,
-    InheritedRequests,
-    Overview,
-    PlanLimit,
-    Spending,
-    SpendingCause,
-    SpendingSession,
-    UnreadLogs,
-)
+from lore.model.ledger import Ledger
+from lore.model.results import overview as results
+from lore.model.results.overview import GroupBy, Spending, SpendingCause, SpendingSession, UnreadLogs
 from lore.model.state import UTILITY
 from lore.recording import corpus
 from lore.recording.agents.companions import is_companion, session_of
@@ -91,7 +82,7 @@ def gather_logs(surroundings: Surroundings, paths: Sequence[str], agent: Agent |
         groups, places, failed = agent_logs(surroundings, agent)
         logs = [log for group in groups for log in group]
         gathered_logs = GatheredLogs(logs, unread_logs(places, failed), searched_places(places), failed)
-    gathered_logs.logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
+    logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
     return gathered_logs
 
 
@@ -109,8 +100,7 @@ def unread_logs(places: list[LogPlace], failed: list[str]) -> list[UnreadLogs]:
             continue
         plug_in = next((plug_in_of(name) for name in agent.formats if plug_in_of(name)), "")
         reason = LATER if agent.formats else why_unread(agent.name)
-        if plug_in:
-            reason = lacks_plug_in(plug_in, "its reader").message
+        reason = lacks_plug_in(plug_in, "its reader").message if plug_in else reason
         unread.append(UnreadLogs(agent.name, agent.title, corpus.show(place.path), files, reason))
     return unread
 
@@ -118,7 +108,7 @@ def unread_logs(places: list[LogPlace], failed: list[str]) -> list[UnreadLogs]:
 class SpendingSums(NamedTuple):
     """An overview, with its sums of days and sessions, and the files that were summed."""
 
-    result: Overview
+    result: results.Overview
     period: Period
     files: list[Input]
 
@@ -161,7 +151,7 @@ def sum_spending(
     savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
         newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
-    result = Overview(
+    result = results.Overview(
         since=since, until=request.until, total=total, agents=period.by("agent"),
         causes=period.causes(unsure=False), unexplained=period.causes(unsure=True),
         biggest=tried[0] if tried else None, by=request.by,
@@ -169,7 +159,7 @@ def sum_spending(
         change=period.change_since(previous) if request.compared else None,
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked, notes=[],
-        limits=limits.results(), missed=period.missed(), newest=newest if period.is_empty else None,
+        limits=limits.rows(), missed=period.missed(), newest=newest if period.is_empty else None,
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
@@ -199,7 +189,7 @@ class _Inherited:
                 key = row.response_id or (row.chain, row.number)
                 self._requests.setdefault(ledger.origin, {})[key] = entry
 
-    def result(self) -> InheritedRequests | None:
+    def result(self) -> results.InheritedRequests | None:
         sums, sessions = Sums(), 0
         for origin, requests in self._requests.items():
             stem = last_part(origin).removesuffix(".jsonl")
@@ -209,11 +199,10 @@ class _Inherited:
                     sums.add(entry)
         if not sessions:
             return None
-        spending = sums.result("")
-        return InheritedRequests(
-            requests=spending.requests, sessions=sessions, dollars=spending.dollars,
-            recorded_dollars=spending.recorded_dollars,
-        )  # fmt: skip
+        total = sums.result("")
+        return results.InheritedRequests(
+            requests=total.requests, sessions=sessions, dollars=total.dollars, recorded_dollars=total.recorded_dollars
+        )
 
 
 def logged_work(logs: Sequence[AgentLog]) -> set[str]:
@@ -277,15 +266,12 @@ _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
     "day": lambda request: day_of(request.at),
     "week": lambda request: local_time(request.at, "%G-W%V") or "unknown",
     "month": lambda request: local_time(request.at, "%Y-%m") or "unknown",
-    "model": lambda request: _model_of(request.row),
+    # the model, and why its prices are not those of the list, such as `gpt-5.5 (fast mode)`
+    "model": lambda request: (
+        (request.row.model or "unknown") + ("" if request.row.surcharge is None else f" ({request.row.surcharge[0]})")
+    ),
     "project": lambda request: request.project or "unknown",
 }
-
-
-def _model_of(row: LedgerRow) -> str:
-    """Return the model of a request, and why its prices are not those of the list, such as `gpt-5.5 (fast mode)`."""
-    model = row.model or "unknown"
-    return model if row.surcharge is None else f"{model} ({row.surcharge[0]})"
 
 
 class Period:
@@ -339,7 +325,7 @@ class Period:
         """Return the sums of all requests under this name."""
         return self._by(lambda _, __: "").get("", Sums()).result(name)
 
-    def change_since(self, earlier: Period) -> CostChange | None:
+    def change_since(self, earlier: Period) -> results.CostChange | None:
         """Return why these requests cost more or less than earlier ones; None if a cost is unknown."""
         return change_of_cost(*({name: sums.result(name) for name, sums in period._models.items()}
                                 for period in (earlier, self)))  # fmt: skip
@@ -351,11 +337,14 @@ class Period:
         """
         if name is None:
             return []
-        if name == "agent":
-            return _sort_groups(self._by(lambda agent, _: agent))
-        if name == "session":
-            return _sort_groups(self._by(lambda _, session: session), titled=True)
-        return _sort_groups(self._groups[name], in_time=name in ("day", "week", "month"))
+        if name in ("agent", "session"):
+            groups = self._by(lambda agent, session: agent if name == "agent" else session)
+        else:
+            groups = self._groups[name]
+        rows = [sums.result(key, title_of(key) if name == "session" else None) for key, sums in groups.items()]
+        if name in ("day", "week", "month"):
+            return sorted(rows, key=lambda row: row.name)
+        return sorted(rows, key=lambda row: (-(row.dollars or 0.0), -row.requests, row.name))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
@@ -367,16 +356,17 @@ class Period:
     def costliest(self, most: int) -> list[SpendingSession]:
         """Return the sessions that cost most, the costliest first."""
         sessions = self._by(lambda _, session: session)
-        names = sorted(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), reverse=True)
-        return [self._session(name, sessions[name].result(name)) for name in names[:most]]
-
-    def _session(self, name: str, sums: Spending) -> SpendingSession:
-        first = self.first[name]
-        return SpendingSession(
-            path=name, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
-            dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
-            command="", title=title_of(name), at_least=is_part(sums),
-        )  # fmt: skip
+        names = sorted(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), reverse=True)[:most]
+        rows: list[SpendingSession] = []
+        for name in names:
+            first, sums = self.first[name], sessions[name].result(name)
+            row = SpendingSession(
+                path=name, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
+                dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
+                command="", title=title_of(name), at_least=is_part(sums),
+            )  # fmt: skip
+            rows.append(row)
+        return rows
 
 
 class _PlanLimits:
@@ -395,25 +385,24 @@ class _PlanLimits:
 
     def add(self, request: LedgerRequest) -> None:
         for (agent, limit), sums in self._sums.items():
-            if agent == request.agent and request.at is not None and request.at >= _begin_of(limit):
+            if agent == request.agent and request.at is not None and request.at >= limit.resets_at - 60 * limit.minutes:
                 sums.add(request)
 
-    def results(self) -> list[PlanLimit]:
-        return [self._result(agent, limit, sums) for (agent, limit), sums in self._sums.items()]
-
-    def _result(self, agent: str, limit: LoggedLimit, sums: Sums) -> PlanLimit:
-        is_covered = self._since is None or self._since <= _begin_of(limit)
-        spending = sums.result("")
-        tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens + spending.output_tokens
-        return PlanLimit(
-            agent=agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
-            requests=spending.requests if is_covered else None, tokens=tokens if is_covered else None,
-            dollars=spending.dollars if is_covered else None,
-        )  # fmt: skip
-
-
-def _begin_of(limit: LoggedLimit) -> float:
-    return limit.resets_at - 60 * limit.minutes
+    def rows(self) -> list[results.PlanLimit]:
+        rows: list[results.PlanLimit] = []
+        for (agent, limit), sums in self._sums.items():
+            is_covered, total = (
+                self._since is None or self._since <= limit.resets_at - 60 * limit.minutes,
+                sums.result(""),
+            )
+            tokens = total.uncached_tokens + total.read_tokens + total.write_tokens + total.output_tokens
+            row = results.PlanLimit(
+                agent=agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
+                requests=total.requests if is_covered else None, tokens=tokens if is_covered else None,
+                dollars=total.dollars if is_covered else None,
+            )  # fmt: skip
+            rows.append(row)
+        return rows
 
 
 def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> SpendingSession:
@@ -438,10 +427,3 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
             command = f"lore compact {quoted_path} --dry-run --window {window}" if quoted_path else ""
             return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired, window=window)
     return replace(biggest, command=f"lore simulate {quoted_path}" if quoted_path else "")
-
-
-def _sort_groups(groups: dict[str, Sums], *, in_time: bool = False, titled: bool = False) -> list[Spending]:
-    rows = [sums.result(name, title_of(name) if titled else None) for name, sums in groups.items()]
-    if in_time:
-        return sorted(rows, key=lambda group: group.name)
-    return sorted(rows, key=lambda group: (-(group.dollars or 0.0), -group.requests, group.name))

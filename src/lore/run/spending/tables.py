@@ -76,10 +76,7 @@ def table_forms() -> dict[str, TablesForm | None]:
 def check_into_tables(
     form: str, folder: str, paths: list[str], context: CheckContext, run: CheckRun, tell: Callable[[str], None]
 ) -> CheckOutcome:  # fmt: skip
-    """Check recordings and write their tables; `tell` receives lines about these, unless the run is interrupted.
-
-    Raises LoreError if tables cannot be written.
-    """
+    """Check recordings and write their tables; `tell` receives lines about these. Raises LoreError if that fails."""
     open_tables, copies, label = table_forms().get(form), Copies(), corpus.show(folder)
     if open_tables is None:
         raise lacks_plug_in("scale", f"--report {form}", "tables")
