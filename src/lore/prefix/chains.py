@@ -14,7 +14,8 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from itertools import count, islice
+from itertools import chain as chained
+from itertools import count, islice, takewhile
 
 from msgspec import Struct
 
@@ -69,9 +70,10 @@ class _KnownChain(Struct, eq=False):
         )
 
     def is_near(self, request: _ChainRequest) -> bool:
-        """Return whether both may be of one conversation, at one endpoint."""
-        sender = self.latest.sender
-        return sender.may_share_conversation(request.sender) and sender.may_share_endpoint(request.sender)
+        """Return whether both may be of one conversation, at one endpoint (an unknown one may be any)."""
+        sender, other = self.latest.sender, request.sender
+        is_elsewhere = sender.endpoint and other.endpoint and sender.endpoint != other.endpoint
+        return sender.may_share_conversation(other) and not is_elsewhere
 
 
 class Chains:
@@ -108,8 +110,11 @@ class Chains:
         only if it began its chain. Sets `given_up`.
         """
         call = Call() if exchange is None else exchange.call
+        later = enumerate(prompt.messages)
+        first_message = takewhile(lambda numbered: not numbered[0] or numbered[1].kind != "envelope", later)
+        blocks = tuple([segment.data for _, segment in first_message if segment.kind != "envelope"])
         sender = likeness.identify_sender(prompt, exchange)
-        request = _ChainRequest(prompt, hash(_first_message(prompt)), sender, purpose.is_side_call(prompt, call))
+        request = _ChainRequest(prompt, hash(blocks), sender, purpose.is_side_call(prompt, call))
         chain, self.given_up = self._find_chain(request), ""
         is_new = chain is None
         if chain is None:
@@ -173,22 +178,37 @@ class Chains:
     # Which chain a request continues: the first rule that finds one
 
     def _find_chain(self, request: _ChainRequest) -> _KnownChain | None:
+        prompt = request.prompt
         candidates = [
             chain for chain in self._with_same_beginning(request)
-            if chain.may_continue(request) and not self._answers_otherwise(chain, request.prompt)
+            if chain.may_continue(request) and not self._answers_otherwise(chain, prompt)
         ]  # fmt: skip
         near_chains = [chain for chain in candidates if chain.is_near(request)]
         chain = (
             self._find_by_response(request, near_chains)
-            or self._find_by_messages(request.prompt, near_chains)
+            or self._find_by_messages(prompt, near_chains)
             or self._find_elsewhere(request, candidates)
         )
-        if chain is None and not request.is_side_call:
-            chain = self._find_by_summary(request) or self._find_by_answer(request) or self._find_by_reply(request)
+        if chain is not None:
+            return chain
+        recent = [
+            chain for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED)
+            if chain.may_continue(request) and chain.is_near(request) and not self._answers_otherwise(chain, prompt)
+        ]  # fmt: skip
+        is_turn = not request.is_side_call
+        if is_turn:
+            chain = self._find_by_summary(request, recent) or self._find_by_answer(request)
+            keys = frozenset[int]() if chain else likeness.latest_answer_keys(prompt)
+            # documents of the first message are gone, but the latest answer is the reply that the chain received
+            answered = (chain for chain in recent if keys and likeness.has_same_system(chain.prompt, prompt))
+            chain = chain or next((chain for chain in answered if keys & self._reply_keys(chain)), None)
         for is_successor in (likeness.continues_rewritten, likeness.has_grown_text):
-            recent = self._recent_chains(request)
-            chain = chain or next((entry for entry in recent if is_successor(entry.prompt, request.prompt)), None)
-        return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
+            chain = chain or next((chain for chain in recent if is_successor(chain.prompt, prompt)), None)
+        for old in recent if is_turn and chain is None else ():
+            unwrapped = likeness.has_same_system(old.prompt, prompt) and likeness.has_lost_wrapper(old.prompt, prompt)
+            if unwrapped and not self._reply_keys(old):  # the request would hold a recorded reply
+                return old
+        return chain
 
     def _answers_otherwise(self, chain: _KnownChain, prompt: Prompt) -> bool:
         """Return whether a request with other tools holds another answer than the one that the chain received.
@@ -210,14 +230,6 @@ class Chains:
         return islice(
             (chain for chain in reversed(self._chains.values()) if first in chain.first_messages), CHAINS_COMPARED
         )
-
-    def _recent_chains(self, request: _ChainRequest, *, same_system: bool = False) -> Iterator[_KnownChain]:
-        """Iterate over the chains used last that a request may continue."""
-        for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED):
-            fits = chain.may_continue(request) and chain.is_near(request)
-            fits = fits and not self._answers_otherwise(chain, request.prompt)
-            if fits and (not same_system or likeness.has_same_system(chain.prompt, request.prompt)):
-                yield chain
 
     def _find_by_response(self, request: _ChainRequest, near_chains: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, if their messages agree."""
@@ -266,7 +278,8 @@ class Chains:
                 return chain
         return None
 
-    def _find_by_summary(self, request: _ChainRequest) -> _KnownChain | None:
+    @staticmethod
+    def _find_by_summary(request: _ChainRequest, recent: list[_KnownChain]) -> _KnownChain | None:
         """Return the conversation whose summary a request begins with."""
         prompt = request.prompt
         is_explicit = purpose.begins_with_summary(prompt)
@@ -276,7 +289,7 @@ class Chains:
             return None
         is_sealed = any(map(purpose.is_sealed_summary, opening))
         candidates: list[_KnownChain] = []
-        for chain in self._recent_chains(request):
+        for chain in recent:
             previous = chain.prompt
             has_grown = len(previous.messages) < len(prompt.messages)
             session = request.sender.session
@@ -300,25 +313,6 @@ class Chains:
                 continue
             old, messages = chain.prompt, request.prompt.messages
             if old.messages.common(messages) < len(messages) and likeness.has_kept_system(old, request.prompt):
-                return chain
-        return None
-
-    def _find_by_reply(self, request: _ChainRequest) -> _KnownChain | None:
-        """Return the conversation whose recorded reply is the latest answer that a request holds.
-
-        This finds a request whose first message lost the documents that it had when it was sent first.
-        """
-        keys = likeness.latest_answer_keys(request.prompt)
-        candidates = self._recent_chains(request, same_system=True) if keys else ()
-        return next((chain for chain in candidates if keys & self._reply_keys(chain)), None)
-
-    def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
-        """Return the conversation whose first message lost the text that a program had put around it.
-
-        None if its reply is recorded: as the request does not hold it, it is of another conversation.
-        """
-        for chain in self._recent_chains(request, same_system=True):
-            if likeness.has_lost_wrapper(chain.prompt, request.prompt) and not self._reply_keys(chain):
                 return chain
         return None
 
@@ -353,10 +347,8 @@ def _asks_otherwise(previous: Prompt, prompt: Prompt) -> bool:
 
 def _is_rewritten(previous: Prompt, prompt: Prompt, shared: int) -> bool:
     """Return whether a history was rewritten or summarised, rather than another conversation begins alike."""
-    changed = prompt.messages.since(shared)
-    if any(purpose.is_summary(segment) for segment in islice(changed, _SUMMARY_SEGMENTS)):
-        return True
-    if any(purpose.is_summary(block) for block in purpose.segments_before_answer(prompt.messages.since(shared))):
+    changed = islice(prompt.messages.since(shared), _SUMMARY_SEGMENTS)
+    if any(map(purpose.is_summary, chained(changed, purpose.segments_before_answer(prompt.messages.since(shared))))):
         return True
     return not likeness.is_another_run(previous, prompt, shared)
 
@@ -380,17 +372,6 @@ def _find_answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]
             if len(block.data) >= likeness.DISTINCT:
                 yield block.data
                 break
-
-
-def _first_message(prompt: Prompt) -> tuple[bytes, ...]:
-    """Return the blocks of the first message."""
-    blocks: list[bytes] = []
-    for place, segment in enumerate(prompt.messages):
-        if segment.kind != "envelope":
-            blocks.append(segment.data)
-        elif place:
-            break
-    return tuple(blocks)
 
 
 # Which earlier request a prompt continues
@@ -436,19 +417,25 @@ class RequestEnds:
         The end is returned as it was before this request: `used` is not this turn. None for the first request of a
         chain, and if the prompt passes no end with more segments than it shares with its chain's last request.
         """
-        prompt, chain = turn.prompt, self._chains.get(turn.chain)
-        limit = count_cached_segments(prompt)
+        prompt, chain, scope = turn.prompt, self._chains.get(turn.chain), cache_scope(turn)
         shared = 0
-        if chain is not None and cache_scope(chain.turn) == cache_scope(turn):
+        if chain is not None and cache_scope(chain.turn) == scope:
             previous = chain.turn.prompt
             shared = min(count_shared_segments(previous, prompt), previous.stable, prompt.stable)
         hashes = [] if chain is None else chain.hashes
         ends = [] if chain is None else [end for end in chain.ends if end.size <= shared]
         del hashes[shared:]
-        continued = self._hash_new_segments(turn, hashes)
+        running = hashes[-1] if hashes else hash(scope)
+        continued: RequestEnd | None = None  # the furthest end of another request among the new segments
+        for size, segment in enumerate(iterate_from(prompt, shared, tail=False), shared + 1):
+            running = hash((running, segment))
+            hashes.append(running)
+            end = self._ends.get(running)
+            if end is not None and end.size == size and count_shared_segments(end.turn.prompt, prompt) >= size:
+                continued = end
         earlier = None if continued is None else copy(continued)  # as it was before this request used it
-        if continued is not None:
-            ends.append(continued)
+        ends += [] if continued is None else [continued]
+        limit = count_cached_segments(prompt)
         if limit:
             key = hashes[limit - 1]
             end = self._ends.pop(key, None) or RequestEnd(turn, key, limit, turn)
@@ -467,18 +454,6 @@ class RequestEnds:
         """Forget the latest prompts of these chains, to free memory; the ends of their requests stay."""
         for chain in chains:
             self._chains.pop(chain, None)
-
-    def _hash_new_segments(self, turn: Turn, hashes: list[int]) -> RequestEnd | None:
-        """Append the hashes of the new segments; return the furthest end of another request among them."""
-        shared, continued = len(hashes), None
-        running = hashes[-1] if hashes else hash(cache_scope(turn))
-        for size, segment in enumerate(iterate_from(turn.prompt, shared, tail=False), shared + 1):
-            running = hash((running, segment))
-            hashes.append(running)
-            end = self._ends.get(running)
-            if end is not None and end.size == size and count_shared_segments(end.turn.prompt, turn.prompt) >= size:
-                continued = end
-        return continued
 
 
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:

@@ -74,31 +74,20 @@ class Identity(Struct, frozen=True):
             return self.session == other.session and self.agent == other.agent
         return not (self.agent and other.agent) or self.agent == other.agent
 
-    def may_share_endpoint(self, other: Identity) -> bool:
-        """Return whether two requests may have been sent to one endpoint; an unknown one may be any."""
-        return not self.endpoint or not other.endpoint or self.endpoint == other.endpoint
-
 
 def identify_sender(prompt: Prompt, exchange: Exchange | None) -> Identity:
     """Return who sent a request: by its reader (`exchange`), then its body; without an exchange by the body only."""
-    session, previous = _session_in_body(prompt), _previous_in_header(prompt)
     call = Call() if exchange is None else exchange.call
-    has_key = bool(call.session) and call.session == string_in(prompt.params, "prompt_cache_key")
-    return Identity(call.session or session, call.agent, place_in(call.endpoint), call.previous or previous, has_key)
-
-
-def _session_in_body(prompt: Prompt) -> str:
-    raw = prompt.params.get("metadata", b"")
-    if b"session_" not in raw:
-        return ""
-    match = _SESSION.search(text_of((raw_members(raw) or {}).get("user_id", b'""')))
-    return "" if match is None else match[1] or match[2]
-
-
-def _previous_in_header(prompt: Prompt) -> str:
+    metadata = prompt.params.get("metadata", b"")
+    in_body = None
+    if b"session_" in metadata:
+        in_body = _SESSION.search(text_of((raw_members(metadata) or {}).get("user_id", b'""')))
+    session = call.session or ("" if in_body is None else in_body[1] or in_body[2])
     first = prompt.dropped or next((segment.data for segment in prompt.head if segment.section == "system"), b"")
-    match = _PREVIOUS_REQUEST.search(first) if HEADER in first[:_HEADER_BYTES] else None
-    return "" if match is None else match[1].decode()
+    in_header = _PREVIOUS_REQUEST.search(first) if HEADER in first[:_HEADER_BYTES] else None
+    previous = call.previous or ("" if in_header is None else in_header[1].decode())
+    has_key = bool(call.session) and call.session == string_in(prompt.params, "prompt_cache_key")
+    return Identity(session, call.agent, place_in(call.endpoint), previous, has_key)
 
 
 def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
@@ -169,8 +158,6 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     The previous prompt's blocks are compared with those at the same places: at least half have to be equal or nearly
     equal (short ones of several equal), or all to have equal content in another spelling. False if it is not longer.
     """
-    if len(current.messages) <= len(previous.messages):
-        return False
     pairs = _block_pairs(previous, current)
     if not pairs:
         return False
@@ -202,7 +189,9 @@ def has_grown_text(previous: Prompt, current: Prompt) -> bool:
 
 
 def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segment]]:
-    """Return the previous prompt's blocks with the segments at the same places of the current one."""
+    """Return the previous prompt's blocks with the segments at the same places of a longer one; empty if none is."""
+    if len(current.messages) <= len(previous.messages):
+        return []
     pairs = zip(previous.messages, current.messages, strict=False)
     return [(old, new) for old, new in pairs if old.kind != "envelope"]
 
@@ -210,12 +199,9 @@ def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segme
 def has_lost_wrapper(previous: Prompt, current: Prompt) -> bool:
     """Return whether a longer prompt begins with the previous one's only text, without what a program put around it."""
     pairs = _block_pairs(previous, current)
-    if len(current.messages) <= len(previous.messages) or len(pairs) != 1:
+    if len(pairs) != 1 or not DISTINCT <= len(pairs[0][1].data) < len(pairs[0][0].data):
         return False
-    old, new = pairs[0]
-    if not DISTINCT <= len(new.data) < len(old.data):
-        return False
-    before, after = block_of(old).text, block_of(new).text
+    before, after = (block_of(side).text for side in pairs[0])
     return before is not None and after is not None and find_wrapper(before, after) is not None
 
 
@@ -276,11 +262,6 @@ def _without_header(head: Iterable[Segment]) -> list[Segment]:
 # What the model replied
 
 
-def reply_keys(raw: bytes) -> ReplyKeys:
-    """Return hashes of texts (48 characters or more) and ids (16) in JSON, 64 at most; empty if it is not JSON."""
-    return frozenset(islice(_find_keys(raw), _MOST_KEYS))
-
-
 def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
     """Return the `reply_keys` of the last answer with any among the last `ANSWER_SEGMENTS` message segments."""
     size, keys = len(prompt.messages), set[int]()
@@ -304,13 +285,14 @@ def answer_keys(prompt: Prompt, start: int) -> ReplyKeys:
     return frozenset[int]().union(*(reply_keys(segment.json) for segment, is_answer in marked if is_answer))
 
 
-def _find_keys(raw: bytes) -> Iterator[int]:
-    """Yield hashes of the texts and ids in JSON that are long enough to identify a reply."""
+def reply_keys(raw: bytes) -> ReplyKeys:
+    """Return hashes of texts (48 characters or more) and ids (16) in JSON, 64 at most; empty if it is not JSON."""
+    keys: set[int] = set()
     try:
         waiting: list[tuple[str, object]] = [("", decode(raw))]
     except (ValueError, RecursionError):
-        return
-    while waiting:
+        return frozenset()
+    while waiting and len(keys) < _MOST_KEYS:
         key, value = waiting.pop()
         if isinstance(value, dict):
             waiting += cast("dict[str, object]", value).items()
@@ -319,4 +301,5 @@ def _find_keys(raw: bytes) -> Iterator[int]:
         elif isinstance(value, str):
             text = value.strip()
             if len(text) >= (_DISTINCT_ID if key in _ID_MEMBERS else DISTINCT):
-                yield hash(text)
+                keys.add(hash(text))
+    return frozenset(keys)
