@@ -34,6 +34,7 @@ _MODEL_SIGNS = (b'"assistant"', b'"model"', b'_call"', b'"reasoning"')  # in the
 _CALL_ID = pattern(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 _CALL_ID_BYTES = 4096
 _TEXT_MEMBERS = frozenset(("type", "text"))
+_INLINE_THOUGHT = pattern(r"(?s)<think>.*?(?:</think>|\Z)")
 
 
 class BlockParts(Struct, frozen=True):
@@ -171,15 +172,11 @@ def is_by_model(envelope: bytes) -> bool:
     return any(sign in envelope for sign in _MODEL_SIGNS)
 
 
-def _drop_inline_thought(text: str) -> list[str]:
-    """Return the words of a text that are not between the tags."""
-    first, *thoughts = text.split("<think>")
-    return [*first.split(), *(word for part in thoughts for word in part.partition("</think>")[2].split())]
-
-
 def differ_in_inline_thought(before: str, after: str) -> bool:
     """Return whether two texts differ in reasoning between `<think>` and `</think>` alone, and in spaces."""
-    return ("<think>" in before or "<think>" in after) and _drop_inline_thought(before) == _drop_inline_thought(after)
+    if "<think>" not in before and "<think>" not in after:
+        return False
+    return _INLINE_THOUGHT.sub(" ", before).split() == _INLINE_THOUGHT.sub(" ", after).split()
 
 
 def message_start(prompt: Prompt, place: int) -> int:
@@ -256,15 +253,14 @@ def _drop_empty(value: Any, in_block: bool = False) -> Any:
     """Return a value without its empty members; None if nothing remains. `in_block`: it belongs to a message."""
     match value:
         case dict():
-            members = {
-                key: member if member == {} or (member and key in _AS_WRITTEN) else _drop_empty(member, in_block)
-                for key, member in cast("dict[str, Any]", value).items()
-            }
-            remaining = {
-                key: member
-                for key, member in members.items()
-                if member is not None and not _says_success(key, member, members)
-            }
+            members = cast("dict[str, Any]", value)
+            remaining: dict[str, Any] = {}
+            for key, member in members.items():
+                rest = member if member == {} or (member and key in _AS_WRITTEN) else _drop_empty(member, in_block)
+                # a result without them says success, too
+                says_success = key == "status" and rest == "success" and "toolUseId" in members
+                if rest is not None and not says_success and not (key == "is_error" and rest is False):
+                    remaining[key] = rest
             if in_block and any(member != {} for member in remaining.values()):
                 remaining = {key: member for key, member in remaining.items() if member != {}}
             has_lost_text = remaining.keys() <= {"type", "role"} and remaining.get("type") in _TEXT_TYPES
@@ -276,8 +272,3 @@ def _drop_empty(value: Any, in_block: bool = False) -> Any:
             return None
         case _:
             return value
-
-
-def _says_success(key: str, value: Any, members: dict[str, Any]) -> bool:
-    """Return whether a member says that a call succeeded, which a result without it says, too."""
-    return (key == "is_error" and value is False) or (key == "status" and value == "success" and "toolUseId" in members)

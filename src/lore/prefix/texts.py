@@ -42,8 +42,6 @@ _LINE = pattern(r"[^\n]*\n|[^\n]+")
 _WORD = pattern(r"[^\s,;]*[^\s,;.:]")
 _LISTED = 4  # different words that a list has at least: fewer may be swapped by chance
 _PART_END = pattern(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")  # of a sentence
-
-
 TOPICS: dict[str, tuple[Code, Varies]] = {
     "git": (Code.GIT_STATUS_IN_PREFIX, "repository"),
     "memory": (Code.MEMORY_IN_PREFIX, "memory"),
@@ -285,8 +283,6 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     A reason without a code is a change that nothing explains, or that `budget`, from which the search is charged, or
     the limit of lines did not allow to search.
     """
-    if previous == current:
-        return []
     spelling = name_text_spelling(previous, current)
     if spelling is not None:
         return [TextReason(spelling.code, spelling, previous, current)]
@@ -305,12 +301,9 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
         old, new = "".join(lines[start : gap.previous.stop]), "".join(new_lines[gap.current.start : gap.current.stop])
         context = "".join(lines[max(0, start - _CONTEXT_PARTS) : start])[-_CONTEXT_CHARACTERS:]
         reasons += _explain_piece(old, new, budget) or _explain_parts(context, old, new, budget)
-    if len(gaps) > DIFFERING_LINES:
-        reasons.append(TextReason(None))
-    first: dict[tuple[Code | None, Varies | SpellingChange], TextReason] = {}
-    for reason in reasons:
-        first.setdefault((reason.code, reason.what), reason)
-    return list(first.values())
+    reasons += [TextReason(None)] if len(gaps) > DIFFERING_LINES else []
+    first = {(reason.code, reason.what): reason for reason in reversed(reasons)}
+    return [reason for reason in reasons if first[reason.code, reason.what] is reason]
 
 
 def is_reordered(words: Sequence[AnyStr], new_words: Sequence[AnyStr]) -> bool:
@@ -323,15 +316,14 @@ def _split_lines(previous: str, current: str) -> tuple[list[str], list[str], boo
     front = common_prefix(previous, current)
     back = common_suffix(previous, current, min(len(previous), len(current)) - front)
     begin = previous.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
-    texts = previous, current
-    ends = [_line_end(text, max(front, len(text) - back)) for text in texts]
-    cut = [min(end, _line_end(text, front + DIFFERENCE_WINDOW)) for text, end in zip(texts, ends, strict=True)]
-    lines, new_lines = (_LINE.findall(text[begin:end]) for text, end in zip(texts, cut, strict=True))
-    return lines, new_lines, cut != ends
-
-
-def _line_end(text: str, at: int) -> int:
-    return text.find("\n", at) + 1 or len(text)
+    lines: list[list[str]] = []
+    is_cut = False
+    for text in (previous, current):
+        end = text.find("\n", max(front, len(text) - back)) + 1 or len(text)
+        window_end = text.find("\n", front + DIFFERENCE_WINDOW) + 1 or len(text)
+        is_cut = is_cut or window_end < end
+        lines.append(_LINE.findall(text[begin : min(end, window_end)]))
+    return lines[0], lines[1], is_cut
 
 
 def _explain_parts(context: str, previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
@@ -360,8 +352,13 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
 
 def _explain_piece(previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
     """Return the kinds of varying words in which two pieces differ, or how they are spelled; empty for neither."""
-    if len(previous) + len(current) > _LONG_PIECES:
-        previous, current = _cut_equal_ends(previous, current)
+    if len(previous) + len(current) > _LONG_PIECES:  # cut the equal words that are far from the differences
+        front = common_prefix(previous, current)
+        back = common_suffix(previous, current, min(len(previous), len(current)) - front)
+        begin = previous.rfind(" ", 0, max(0, front - _LINE_CHARACTERS)) + 1
+        end = previous.find(" ", len(previous) - back + _LINE_CHARACTERS)
+        cut = 0 if end < 0 else len(previous) - end
+        previous, current = previous[begin : len(previous) - cut], current[begin : len(current) - cut]
     if not budget.spend(previous, current):
         return []
     words = find_changed_words(previous, current)
@@ -369,16 +366,6 @@ def _explain_piece(previous: str, current: str, budget: SearchBudget) -> list[Te
         return [TextReason(code, what, previous, current) for code, what in words]
     spelling = name_text_spelling(previous, current)
     return [] if spelling is None else [TextReason(spelling.code, spelling, previous, current)]
-
-
-def _cut_equal_ends(previous: str, current: str) -> tuple[str, str]:
-    """Return two texts without the equal words that are far before and after their differences."""
-    front = common_prefix(previous, current)
-    back = common_suffix(previous, current, min(len(previous), len(current)) - front)
-    begin = previous.rfind(" ", 0, max(0, front - _LINE_CHARACTERS)) + 1
-    end = previous.find(" ", len(previous) - back + _LINE_CHARACTERS)
-    cut = 0 if end < 0 else len(previous) - end
-    return previous[begin : len(previous) - cut], current[begin : len(current) - cut]
 
 
 def _name_topic(context: str, previous: str, current: str, budget: SearchBudget) -> TextReason:

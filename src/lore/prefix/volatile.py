@@ -129,8 +129,7 @@ _VOLATILE_KINDS = {"a clock": "date", "the id of one request": "id", "a count of
 def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] | None:
     """Return code and kind if one text is the other plus up to 2,000 volatile characters; else None."""
     shorter, longer = (previous, current) if len(previous) < len(current) else (current, previous)
-    size = len(longer) - len(shorter)
-    if size > _LONGEST_ADDITION or not longer.startswith(shorter):
+    if len(longer) - len(shorter) > _LONGEST_ADDITION or not longer.startswith(shorter):
         return None
     added = longer[len(shorter) :].strip()
     word = find_volatile_word(added)
@@ -229,12 +228,8 @@ def is_made_by_program(text: str, labels: tuple[str, ...] = ()) -> bool:
 
     `labels` are those of the settings.
     """
-    return (
-        is_reminder(text)
-        or bool(find_labels(text, labels))
-        or p.TIMESTAMPED.match(text) is not None
-        or find_volatile_word(text) is not None
-    )
+    is_marked = is_reminder(text) or bool(find_labels(text, labels)) or p.TIMESTAMPED.match(text) is not None
+    return is_marked or find_volatile_word(text) is not None
 
 
 # Text of one prompt that often differs in the next
@@ -265,12 +260,15 @@ def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
     at = 0
     for before, form, word in split_varying_words(text):
         at += len(before)
-        kind = _varying_kind(form, word, *_line_around(text, at, len(word)), in_tool=in_tool)
-        is_example = kind is not None and any(start <= at < end for start, end in examples)
+        end = at + len(word)
+        line_start, line_end = max(text.rfind("\n", 0, at) + 1, at - _LINE), text.find("\n", at, at + _LINE)
+        rest = text[end : line_end if line_end >= 0 else at + _LINE]
+        kind = _varying_kind(form, word, text[line_start:at], rest, in_tool=in_tool)
+        is_example = kind is not None and any(start <= at < stop for start, stop in examples)
         if kind is not None and not is_example and counts[kind] < _MOST_OF_A_KIND:
             counts[kind] += 1
             words.append(VaryingWord(kind, at, word))
-        at += len(word)
+        at = end
     repository = p.REPOSITORY.search(text)
     if repository is not None:
         words.append(VaryingWord("repository", repository.start(), repository.group()))
@@ -300,10 +298,3 @@ def _varying_kind(form: str, word: str, before: str, after: str, *, in_tool: boo
             return "token-count"
         case _:
             return None
-
-
-def _line_around(text: str, at: int, size: int) -> tuple[str, str]:
-    """Return the rest of a word's line, before and after it."""
-    start = max(text.rfind("\n", 0, at) + 1, at - _LINE)
-    end = text.find("\n", at, at + _LINE)
-    return text[start:at], text[at + size : end if end >= 0 else at + _LINE]
