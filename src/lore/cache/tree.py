@@ -40,14 +40,12 @@ class TreePath(Struct, frozen=True):
     similar_node: int = 0  # the node of that earlier piece
     same: int = 0  # leading nodes that are those of the chain's previous path
     cut: Sequence[int] = ()  # nodes that the previous path had after them
-    begins: Sequence[int] = ()  # the node before each piece
 
 
 class _Trail(NamedTuple):
     """The latest path of a chain."""
 
     nodes: list[int]  # after each piece
-    begins: list[int]  # the node before each piece: that of a salt where a section begins
     sections: list[Section]  # of each piece
     salts: tuple[tuple[Section, bytes], ...]  # as in `Request`
     space: bytes  # as in `Request`
@@ -68,23 +66,21 @@ class PrefixTree:
     def path(self, request: Request) -> TreePath:
         """Return the path of a request, adding missing nodes; the next call for this chain changes its lists."""
         trail, cut = self._cut_trail(request)
-        nodes, begins, sections = trail.nodes, trail.begins, trail.sections
-        same = len(nodes)
+        nodes, same = trail.nodes, len(trail.nodes)
         pieces = request.pieces[same:]
         new, common_bytes, similar_node = len(request.pieces), 0, 0
-        for place, (begin, node, similar) in enumerate(self._walk(request, trail, pieces), same):
-            begins.append(begin)
+        for place, (node, similar) in enumerate(self._walk(request, trail, pieces), same):
             nodes.append(node)
             if similar is not None:
                 new, (common_bytes, similar_node) = place, similar
-        sections.extend([piece.section for piece in pieces])
-        return TreePath(nodes, new, common_bytes, similar_node, same, cut, begins)
+        trail.sections.extend([piece.section for piece in pieces])
+        return TreePath(nodes, new, common_bytes, similar_node, same, cut)
 
     def generated(self, request: Request) -> TreePath:
         """Return the path of a request's output alone, which follows the latest path of its chain."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
-        nodes = [node for _, node, _ in steps]
-        for place, (_, _, similar) in enumerate(steps):
+        nodes = [node for node, _ in steps]
+        for place, (_, similar) in enumerate(steps):
             if similar is not None:
                 return TreePath(nodes, place, *similar)
         return TreePath(nodes, len(nodes))
@@ -108,16 +104,16 @@ class PrefixTree:
             if trail.salts != request.salts:
                 moved = {section for section, _ in set(trail.salts) ^ set(request.salts)}
                 same = next((n for n in range(same) if trail.sections[n] in moved), same)
-        nodes, begins, sections = ([], [], []) if trail is None else trail[:3]
+        nodes, sections = ([], []) if trail is None else trail[:2]
         cut = nodes[same:]
-        del nodes[same:], begins[same:], sections[same:]
-        trail = self._trails[request.chain] = _Trail(nodes, begins, sections, request.salts, request.space)
+        del nodes[same:], sections[same:]
+        trail = self._trails[request.chain] = _Trail(nodes, sections, request.salts, request.space)
         return trail, cut
 
     def _walk(
         self, request: Request, trail: _Trail, pieces: Sequence[Piece]
-    ) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
-        """Yield the nodes before and after each piece that follows a trail of its request.
+    ) -> Iterator[tuple[int, tuple[int, int] | None]]:
+        """Yield the node after each piece that follows a trail of its request.
 
         The first new piece comes with its `common_bytes` and `similar_node` of `TreePath`.
         """
@@ -129,12 +125,15 @@ class PrefixTree:
             if piece.section != section:
                 section = piece.section
                 node = self._node(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
-            begin, similar, key = node, None, key_of(piece)
-            existing_node = self._nodes.get((begin, key))
-            if existing_node is None and not has_new:
-                has_new, similar = True, self._find_similar(begin, piece)
-            node = self._add_node(begin, key, piece.data) if existing_node is None else existing_node
-            yield begin, node, similar
+            parent, similar, key = node, None, key_of(piece)
+            node = self._nodes.get((parent, key), 0)
+            if not node:
+                if not has_new:
+                    has_new, similar = True, self._find_similar(parent, piece)
+                node = self._node(parent, key)
+                self._children.setdefault(parent, []).append(node)
+                self._keep_bytes(node, parent, piece.data)
+            yield node, similar
 
     def _node(self, parent: int, key: bytes) -> int:
         node = self._nodes.get((parent, key))
@@ -143,29 +142,25 @@ class PrefixTree:
             node = self._nodes[parent, key] = self.size
         return node
 
-    def _add_node(self, parent: int, key: bytes, data: bytes) -> int:
-        new_node = self._node(parent, key)
-        self._children.setdefault(parent, []).append(new_node)
-        self._bytes[new_node] = (parent, data)
+    def _keep_bytes(self, node: int, parent: int, data: bytes) -> None:
+        """Keep the bytes of a new node's piece; forget the oldest ones if there are too many."""
+        self._bytes[node] = (parent, data)
         if parent in self._sorted:
-            insort(self._sorted[parent], (data, new_node))
+            insort(self._sorted[parent], (data, node))
         self._room -= len(data)
         while self._room < 0 and len(self._bytes) > 1:
-            node, (place, old) = self._bytes.popitem(last=False)
+            oldest, (place, old) = self._bytes.popitem(last=False)
             self._room += len(old)
             if place in self._sorted:
                 pieces = self._sorted[place]
-                del pieces[bisect_left(pieces, (old, node))]
-        return new_node
+                del pieces[bisect_left(pieces, (old, oldest))]
 
     def _find_similar(self, parent: int, piece: Piece) -> tuple[int, int]:
         """Return the length of the longest common beginning with an earlier piece in the same place, and its node.
 
         Bytes that two images have in common are not common tokens.
         """
-        if piece.kind == "image":
-            return 0, 0
-        nodes = self._children.get(parent, [])
+        nodes = [] if piece.kind == "image" else self._children.get(parent, [])
         others = [(self._bytes[node][1], node) for node in nodes[-_COMPARED:] if node in self._bytes]
         if len(nodes) > _COMPARED:  # sorted by bytes, the longest common beginning is that of a neighbour
             if parent not in self._sorted:
@@ -218,14 +213,13 @@ class _Scale:
     def cut(self, size: int) -> None:
         for sums in (self.counted, *self.sums):
             del sums[size:]
-        for place in self.known_places[bisect_left(self.known_places, size) :]:
+        number = bisect_left(self.known_places, size)
+        for place in self.known_places[number:]:
             self.parted.pop(place, None)
-        del self.known_places[bisect_left(self.known_places, size) :]
+        del self.known_places[number:]
 
     def add(self, piece: Piece) -> None:
-        tokens = piece.tokens
-        piece_class = _class_of(piece)
-        size = _size_of(piece)
+        tokens, size, piece_class = piece.tokens, _size_of(piece), _class_of(piece)
         for number, sums in enumerate(self.sums):
             sums.append((sums[-1] if sums else 0.0) + (size if number == piece_class and tokens is None else 0.0))
         self.counted.append((self.counted[-1] if self.counted else 0) + (tokens or 0))
@@ -301,9 +295,7 @@ class Ruler:
 
     def size(self, piece: Piece) -> float:
         """Return the tokens of a piece that is not on the path."""
-        if piece.tokens is not None:
-            return piece.tokens
-        return self._rate[_class_of(piece)] * _size_of(piece)
+        return self._rate[_class_of(piece)] * _size_of(piece) if piece.tokens is None else piece.tokens
 
     def learn(self, place: int, tokens: int) -> str:
         """Learn the billed position after a piece; return an empty text, or why it is impossible (and not learned)."""
