@@ -48,10 +48,10 @@ def reason_to_doubt(usage: Usage) -> str:
 
 def self_contradiction(usage: Usage | None) -> str:
     """Return why counts contradict themselves: as recorded, else `reason_to_doubt`; empty if all are 0 or unknown."""
-    if usage is not None and usage.contradiction:
-        return usage.contradiction
-    nothing = usage is None or not any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
-    return "" if usage is None or nothing else reason_to_doubt(usage)
+    if usage is None:
+        return ""
+    has_tokens = any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
+    return usage.contradiction or (reason_to_doubt(usage) if has_tokens else "")
 
 
 def position(usage: Usage) -> int | None:
@@ -146,16 +146,12 @@ def lifetime(turn: Turn, previous: float | None) -> float | None:
     usage = turn.usage
     if usage is None:
         return previous
-    if usage.write_1h_tokens:
-        return ONE_HOUR
-    if usage.write_5m_tokens:
-        return FIVE_MINUTES
+    if usage.write_1h_tokens or usage.write_5m_tokens:
+        return ONE_HOUR if usage.write_1h_tokens else FIVE_MINUTES
     wrote = usage.write_tokens
     if wrote is None and turn.basis is None:
         wrote = len(turn.prompt.breakpoints) + turn.prompt.auto_breakpoint
-    if wrote and is_claude(turn):
-        return asked_lifetime(turn) or FIVE_MINUTES
-    return previous
+    return asked_lifetime(turn) or FIVE_MINUTES if wrote and is_claude(turn) else previous
 
 
 def pause_between(previous: Turn, current: Turn) -> float | None:
@@ -218,9 +214,7 @@ def read_everything(previous: Turn, current: Turn) -> bool:
     That is the previous turn's sum of reads and writes if writes are reported, otherwise its whole prompt.
     """
     usage, available, read = previous.usage, cached(previous.usage), first_pass_read(current.usage)
-    if usage is None or available is None or not read:
-        return False
-    if previous.basis is None and runs_tools(previous):
+    if usage is None or available is None or not read or (previous.basis is None and runs_tools(previous)):
         return False
     cacheable = available if bills_writes(previous) else prompt_tokens(usage)
     return cacheable > 0 and read >= cacheable - block_tokens(previous)
@@ -242,8 +236,6 @@ def block_tokens(turn: Turn) -> int:
 
 
 _OWN_TOOLS = pattern(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')
-
-
 _OWN_CALL = pattern(rb'"type"\s*:\s*"(?:server_tool_use|mcp_tool_use|mcp_call|web_search_call|code_interpreter_call)')
 
 
@@ -301,33 +293,26 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
 
     At other hosts than Anthropic breakpoints are compared only with five-minute writes: gateways add their own.
     """
-    usage = turn.usage
-    if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:
+    usage, prompt = turn.usage, turn.prompt
+    if usage is None or turn.fidelity not in ("wire", "parsed") or prompt.partial:
         return None
-    prompt, reason, tokens = turn.prompt, None, prompt_tokens(usage)
-    if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
-        reason = _unmarked(prompt, usage)
+    reason, tokens, read, hour = None, prompt_tokens(usage), usage.read_tokens or 0, usage.write_1h_tokens or 0
+    short = usage.write_5m_tokens or 0
+    host = turn.call.endpoint and turn.dialect == "anthropic" and provider_of(turn.call.endpoint, None, "")
+    if host == "anthropic" and not prompt.auto_breakpoint:
+        if not prompt.breakpoints and usage.write_tokens:
+            reason = BillUnlikeBody("no-breakpoint", usage.write_tokens)
+        elif hour and not any(map(_HOUR.search, prompt.breakpoint_values)):
+            reason = BillUnlikeBody("hour-unasked", hour)
+        elif hour and short and _asks_for_hours(prompt):
+            reason = BillUnlikeBody("five-minutes-unasked", short)
     # every breakpoint asks for an hour and was read, and more was written for five minutes after them
-    read, short = usage.read_tokens or 0, 0 if usage.write_1h_tokens else usage.write_5m_tokens or 0
-    if reason is None and read and short and _asks_for_hours(prompt):
+    if reason is None and read and short and not hour and _asks_for_hours(prompt):
         in_reach = _last_breakpoint(prompt, usage) <= read * (1 + _UNSURE)
         reason = BillUnlikeBody("five-minutes-unasked", short) if in_reach else None
     if reason is None and tokens > total_bytes + _SPARE_TOKENS:
         reason = BillUnlikeBody("more-tokens-than-bytes", tokens, total_bytes)
     return None if reason is None or has_unseen(prompt) else reason
-
-
-def _unmarked(prompt: Prompt, usage: Usage) -> BillUnlikeBody | None:
-    if prompt.auto_breakpoint:
-        return None
-    if not prompt.breakpoints and usage.write_tokens:
-        return BillUnlikeBody("no-breakpoint", usage.write_tokens)
-    hours = sum(_HOUR.search(value) is not None for value in prompt.breakpoint_values)
-    if usage.write_1h_tokens and not hours:
-        return BillUnlikeBody("hour-unasked", usage.write_1h_tokens)
-    if usage.write_5m_tokens and usage.write_1h_tokens and hours == len(prompt.breakpoint_values):
-        return BillUnlikeBody("five-minutes-unasked", usage.write_5m_tokens)
-    return None
 
 
 # A provider makes tokens of these that the body does not hold: its own tools, files, pictures at an address.
@@ -345,9 +330,8 @@ def has_unseen(prompt: Prompt, searched: int | None = _SEARCHED) -> bool:
 
     `searched` bytes at the beginning of each segment are searched, all of them if None.
     """
-    if any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS):
-        return True
-    return any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
+    has_param = any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS)
+    return has_param or any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
 
 
 _MOST_BYTES = 16  # bytes per token: no more than 9.8 in 97 captured requests without pictures and files
@@ -366,13 +350,11 @@ def too_few_tokens(turn: Turn) -> str:
     usage = turn.usage
     if turn.basis is not None or usage is None or usage.uncached_tokens is None or turn.failed:
         return ""
-    tokens = sent_tokens(usage)
-    if tokens >= _MOST_COUNTED or turn.fidelity not in ("wire", "parsed"):
-        return ""
-    prompt, size = turn.prompt, 0
+    tokens, prompt = sent_tokens(usage), turn.prompt
     may_be_cut = prompt.partial or "context_management" in prompt.params or "truncation" in prompt.params
-    for segment in () if may_be_cut else prompt:
-        size += 0 if _UNBILLED.search(segment.data) else len(segment.data)
+    if tokens >= _MOST_COUNTED or turn.fidelity not in ("wire", "parsed") or may_be_cut:
+        return ""
+    size = sum([len(segment.data) for segment in prompt if not _UNBILLED.search(segment.data)])
     if size <= max(tokens, _FEWEST_COUNTED) * _MOST_BYTES or has_unseen(prompt, searched=None):
         return ""
     return f"{tokens:,} tokens for a prompt of {size:,} bytes"

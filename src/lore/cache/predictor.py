@@ -173,40 +173,42 @@ class Predictor:
         return predicted
 
     def _predicted(self, turn: Turn) -> Predicted:
-        where = served_by(turn)
-        name = self._cache or cache_of(turn, where)
-        if name not in CACHES or turn.failed:
+        name, predictor = self._predictor_for(turn)
+        if predictor is None:
             return Predicted(name, UNKNOWN)
         if self.model is not None:
             self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
-        predictor = self._predictor_for(turn, where, name)
         prediction = predictor.predict(turn).fitted()
         state = predictor.state if isinstance(predictor, _WhatIfTranscriptCache) else None
         return Predicted(name, prediction, predictor.learn(turn), state)
 
     def learn(self, turn: Turn) -> None:
         """Learn from the usage of a transcript's turn whose prediction is not needed."""
-        where = served_by(turn)
-        name = self._cache or cache_of(turn, where)
-        predictor = None if name not in CACHES_OF_TRANSCRIPTS or turn.failed else self._predictor_for(turn, where, name)
+        _, predictor = self._predictor_for(turn)
         if isinstance(predictor, _WhatIfTranscriptCache):
             predictor.observe(turn)
             predictor.learn(turn)
 
-    def _predictor_for(self, turn: Turn, where: Served, name: str) -> _RequestPredictor | _WhatIfTranscriptCache:
-        """Return the recording's predictor for the cache that served this turn."""
+    def _predictor_for(self, turn: Turn) -> tuple[str, _RequestPredictor | _WhatIfTranscriptCache | None]:
+        """Return the cache that served a turn and the recording's predictor for it; None for a failed turn."""
+        where = served_by(turn)
+        name = self._cache or cache_of(turn, where)
+        if name not in CACHES or turn.failed:
+            return name, None
         by_usage = name in CACHES_OF_TRANSCRIPTS and is_transcript(turn)
         key = ("transcripts" if by_usage else name, name if name in ENGINES else where.provider, where.platform)
         predictor = self._of_recording.get(key)
-        if predictor is None:
-            predictor = self._of_recording[key] = (
-                _WhatIfTranscriptCache(
-                    self.rules, self._change.lifetime, self.change_counts, where, breakpoints=name in WITH_BREAKPOINTS
-                ) if by_usage else self._request_predictor(key, turn)
+        if predictor is None and by_usage:
+            seconds, has_breakpoints = self._change.lifetime, name in WITH_BREAKPOINTS
+            predictor = _WhatIfTranscriptCache(
+                self.rules, seconds, self.change_counts, where, breakpoints=has_breakpoints
             )  # fmt: skip
-        return predictor
+        elif predictor is None:
+            predictor = self._make_request_predictor(key, turn)
+        self._of_recording[key] = predictor
+        return name, predictor
 
-    def _request_predictor(self, key: tuple[str, str, str], turn: Turn) -> _RequestPredictor:
+    def _make_request_predictor(self, key: tuple[str, str, str], turn: Turn) -> _RequestPredictor:
         name, provider, platform = key
         if key not in self._models:
             self._models[key] = make(name, _rule_lookup(self.rules, provider, platform), dict(self._change.options))
@@ -238,17 +240,18 @@ class LazyTranscriptPredictor:
         if predicted is None:
             self._waiting.append(turn)
         self.latest = None
-        if self._waiting and (predicted is not None or len(self._waiting) > _WAITING):
+        if predicted is not None or len(self._waiting) > _WAITING:
             self._catch_up()
         self.latest = predicted or self.latest
 
     def state(self) -> TurnState | None:
         """Return the latest turn's state before its usage; None if its cache is not predicted or its usage is odd."""
-        if self._waiting:
-            self._catch_up()
+        self._catch_up()
         return None if self.latest is None or self.latest.doubt else self.latest.state
 
     def _catch_up(self) -> None:
+        if not self._waiting:
+            return
         predictor = self._predictor = self._predictor or Predictor(self._rules())
         (*earlier, latest), self._waiting = self._waiting, []
         for turn in earlier:

@@ -13,7 +13,7 @@ regional endpoints.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -192,7 +192,7 @@ def bill_price(
     are the request's parameters as JSON; `as_model` is a model whose prices are used instead of those of the model
     that answered; `implicit` as in `rates`; `listed` as in `DatedRules.price`.
     """
-    factors = () if listed else tuple(_factors(rules, where, model, at, bill, params or {}, endpoint))
+    factors = [] if listed else _factors(rules, where, model, at, bill, params or {}, endpoint)
     answering = as_model or (bill.model if bill is not None and bill.model else model)
     price = rules.price(
         where.provider, answering, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit,
@@ -232,20 +232,18 @@ def unknown_factors(
 def _factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     params: Mapping[str, bytes], endpoint: str,
-) -> Iterator[str]:  # fmt: skip
-    factors: dict[str, None] = {}
+) -> list[str]:  # fmt: skip
+    factors: list[str] = []
     for name in ("speed", "service_tier", "inference_geo"):
         value = "" if bill is None else getattr(bill, name)
         if not value and params.get(name, b"")[:1] == b'"':
             value = text_of(params[name])
-        factor = _FACTORS.get((name, value))
-        if factor is not None:
-            factors[factor] = None
-    yield from factors
-    if is_regional(where, endpoint, model or "") and rules.find(
+        factor = _FACTORS.get((name, value), "")
+        factors += [factor] if factor and factor not in factors else []
+    has_regional_price = is_regional(where, endpoint, model or "") and rules.find(
         "multiple_regional", where.provider, model, where.platform, at
-    ):
-        yield "regional"
+    )
+    return [*factors, "regional"] if has_regional_price else factors
 
 
 _HOST = pattern(r"(?:[a-z]{2}\.api\.(?:openai\.com|x\.ai)|[a-z]+-[a-z]+\d+-aiplatform\.googleapis\.com)(?=[:/]|$)")
@@ -271,7 +269,7 @@ def is_regional(where: Served, endpoint: str, model: str) -> bool:
 
 
 def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
-    """Return the share of the output tokens that a program's version records.
+    """Return the share of the output tokens that a program (name and version) records.
 
     "unknown" if the row states no number; None if no row is about the version.
     """

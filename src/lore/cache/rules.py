@@ -161,17 +161,21 @@ class DatedRules:
         """Return the prices of one request; None if not even that of uncached tokens is known.
 
         `extras` are how it was served ("fast", "priority", "flex", "batch", "us", "regional"): each multiplies all
-        prices of tokens, and makes them unknown if it has no row. Peak hours count if the time is known. `implicit`:
-        the request sets no breakpoints, and its reads may have a price of their own. `listed`: the list price, which is
-        that of a short prompt without extras, off peak.
+        prices of tokens, and makes them unknown if it has no row. Peak hours (of Monday to Friday, UTC) count if the
+        time is known. `implicit`: the request sets no breakpoints, and its reads may have a price of their own.
+        `listed`: the list price, which is that of a short prompt without extras, off peak.
         """
         if at is not None and not math.isfinite(at):
             return None
-        prompt_tokens = None if listed else prompt_tokens
-        factors = () if listed else (*extras, *(["peak"] if self.is_peak(provider, model, platform, at) else []))
+        prompt_tokens, factors = (None, []) if listed else (prompt_tokens, [*extras])
+        hours = "" if listed or at is None else self.text("peak_hours", provider, model, platform, at)
+        if hours and at is not None:
+            hour, weekday = at % _DAY / 3600, (at // _DAY + 3) % 7  # the epoch began on a Thursday
+            is_peak = any(begin <= hour < end for begin, end in hour_spans(hours) or ())
+            factors += ["peak"] if is_peak and weekday < 5 else []
         # Prices depend on these values only; a session asks for the same ones turn after turn.
         key = (
-            provider, model, platform, factors, implicit, None if at is None else bisect_right(self._days, at),
+            provider, model, platform, tuple(factors), implicit, None if at is None else bisect_right(self._days, at),
             0 if prompt_tokens is None else bisect_left(self._lengths, prompt_tokens),
         )  # fmt: skip
         if key not in self._prices:
@@ -183,10 +187,6 @@ class DatedRules:
                 factors, listed=by_maker is None or by_maker.value is not False, implicit=implicit,
             )  # fmt: skip
         return self._prices[key]
-
-    def is_peak(self, provider: str, model: str | None, platform: str, at: float | None) -> bool:
-        """Return whether a time is in the provider's peak hours."""
-        return at is not None and _is_within(self.text("peak_hours", provider, model, platform, at), at)
 
     def breakpoints(
         self, api: str, provider: str, model: str | None, platform: str = "", at: float | None = None
@@ -232,13 +232,6 @@ def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
     spans = tuple([(int(match[1]), int(match[2])) for match in matches if match is not None])
     fitting = len(spans) == len(matches) and all(begin < end <= 24 for begin, end in spans)
     return spans if fitting else None
-
-
-def _is_within(hours: str, at: float) -> bool:
-    """Return whether a time is within hours (UTC) of a day from Monday to Friday."""
-    day, hour = at // _DAY, at % _DAY / 3600
-    weekday = (day + 3) % 7  # the epoch began on a Thursday
-    return weekday < 5 and any(begin <= hour < end for begin, end in hour_spans(hours) or ())
 
 
 # rules about one turn
