@@ -18,7 +18,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from lore.cache.counts import BYTES_PER_TOKEN, GRACE, ONE_HOUR, position, total
+from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, GRACE, ONE_HOUR, position, total
 from lore.cache.lookback import POSITIONS, lookback
 from lore.model import items as i
 from lore.model.events import Usage
@@ -72,7 +72,11 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
         if type(item) is i.AssistantMessage:
             blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
             answer += _bytes(blocks)
-            thoughts = [block for block in blocks if type(block) is not i.TextBlock and _is_thinking(block)]
+            thoughts = [
+                block for block in blocks
+                if type(block) is i.ThinkingBlock
+                or (type(block) is i.RawBlock and _REASONING.search(block.json, 0, _LOOKED_AT))
+            ]  # fmt: skip
             positions += len(blocks) - len(thoughts)
             thinking += _bytes(thoughts)
             thinks, answered = thinks or bool(thoughts), True
@@ -90,25 +94,16 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     return Growth(answer, input_bytes, images, positions, prompted, thinks, thinking)
 
 
-def _is_thinking(block: i.Block) -> bool:
-    if type(block) is i.RawBlock:
-        return _REASONING.search(block.json, 0, _LOOKED_AT) is not None
-    return type(block) is i.ThinkingBlock
-
-
 def _bytes(blocks: Iterable[i.Block]) -> int:
     """Return the bytes of blocks without images."""
     size = 0
     for block in blocks:
-        match block:
-            case i.TextBlock():
-                size += len(block.text)
-            case i.ThinkingBlock():
-                size += max(0, len(block.text) - 2) or len(block.signature or "")  # it replaces a text left out
-            case i.RawBlock():
-                size += len(block.json)
-            case i.ImageBlock():
-                pass
+        if isinstance(block, i.TextBlock):
+            size += len(block.text)
+        elif isinstance(block, i.ThinkingBlock):
+            size += max(0, len(block.text) - 2) or len(block.signature or "")  # it replaces a text left out
+        elif isinstance(block, i.RawBlock):
+            size += len(block.json)
     return size
 
 
@@ -326,22 +321,19 @@ def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, us
     lifetimes, so is the place where the one-hour part ends. Unknown counts add no position. The counts set are
     `cached`, `total`, `added`, `uncached`, `output` and `latest_read`.
     """
-    first_pass = usage.first_pass
-    read, end, size = usage.read_tokens or 0, position(usage), len(history.entries)
+    read, end, first_read = usage.read_tokens or 0, position(usage), usage.first_pass.read_tokens or 0
     history.cut(unchanged)
-    first_read = first_pass.read_tokens or 0
     while history.breakpoints and history.last_tokens > first_read:  # what follows it is not cached
         history.positions.pop()
-    history.latest_read = first_pass.read_tokens or history.latest_read
+    history.latest_read = usage.first_pass.read_tokens or history.latest_read
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
     if hour and short:
-        last = history.last
-        history.add(Position((0 if last is None else last.entries + 1), read + hour, ONE_HOUR))
+        history.add(Position(history.last.entries + 1 if history.last else 0, read + hour, ONE_HOUR))
     if end is not None:
-        lives = None if chain.lifetime is None else (300.0 if short else chain.lifetime)
-        history.add(Position(size, end, lives))
+        lives = None if chain.lifetime is None else (FIVE_MINUTES if short else chain.lifetime)
+        history.add(Position(len(history.entries), end, lives))
     history.estimated = False
     chain.cached, chain.output = end, usage.output_tokens
     chain.total = history.total = total(usage)
     chain.added = (usage.uncached_tokens or 0) + (usage.write_tokens or 0) + (usage.output_tokens or 0)
-    chain.uncached = usage.uncached_tokens if usage.uncached_tokens is not None else chain.uncached
+    chain.uncached = chain.uncached if usage.uncached_tokens is None else usage.uncached_tokens
