@@ -126,10 +126,7 @@ def lifetime_of(breakpoint: bytes) -> float | None:
 
 
 def asked_lifetime(turn: Turn) -> float | None:
-    """Return the seconds that the last breakpoint of a recorded request asks for.
-
-    None if there is no breakpoint, if it names no lifetime, or if only a transcript holds the turn.
-    """
+    """Return the seconds that the last breakpoint of a recorded request asks for; None: none are named."""
     if turn.basis is not None:
         return None
     prompt = turn.prompt
@@ -200,10 +197,7 @@ def significant_fall(previous: Turn, short: int | None) -> int | None:
 
 
 def can_show_losses(previous: Turn) -> bool:
-    """Return whether the next usage can show a loss: it is known, and enough, what `previous` left in the cache.
-
-    Enough is more than 1,024 tokens, any number for dialects whose usage reports writes.
-    """
+    """Return whether over 1,024 tokens are known to be cached (any number if usage reports writes)."""
     available = cached(previous.usage)
     return available is not None and (available > TOLERANCE_TOKENS or previous.dialect in BILLS_WRITES)
 
@@ -262,10 +256,7 @@ _UNSURE = 0.1  # the share by which a position that is estimated from bytes may 
 
 
 def lost_lifetime(turn: Turn) -> LifetimeLost | None:
-    """Return that all breakpoints of a request asked for an hour and only five minutes were billed; None if not.
-
-    The last one has to be among the tokens that were written, which follow those that were read.
-    """
+    """Return that all breakpoints asked for an hour, and the last was written for five minutes; else None."""
     usage = turn.usage
     if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.is_rebuilt:
         return None
@@ -326,10 +317,7 @@ _UNSEEN = pattern(
 
 
 def has_unseen(prompt: Prompt, searched: int | None = _SEARCHED) -> bool:
-    """Return whether a provider makes tokens for a prompt that its bytes do not show.
-
-    `searched` bytes at the beginning of each segment are searched, all of them if None.
-    """
+    """Return whether tokens are made that bytes (the first `searched` of each segment) do not show."""
     has_param = any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS)
     return has_param or any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
 
@@ -337,16 +325,13 @@ def has_unseen(prompt: Prompt, searched: int | None = _SEARCHED) -> bool:
 _MOST_BYTES = 16  # bytes per token: no more than 9.8 in 97 captured requests without pictures and files
 _FEWEST_COUNTED = 128  # tokens: a prompt that could be so short is cached nowhere
 _MOST_COUNTED = 16_384  # tokens: a mock answers with a small count, so prompts that were billed more are not measured
-_UNBILLED = pattern(
+_UNBILLED = pattern(  # reasoning of earlier answers: a provider may remove it, and not bill it
     rb'"type"\s*:\s*"(?:thinking|redacted_thinking|reasoning)"|hought_?[sS]ignature"|"encrypted_content"'
 )
 
 
 def too_few_tokens(turn: Turn) -> str:
-    """Return that a usage counts far fewer tokens than the recorded body can be, as a mock's does; else empty.
-
-    Reasoning of earlier answers does not count: a provider may remove it, and not bill it.
-    """
+    """Return that usage counts far fewer tokens than the body without reasoning can be (a mock's); else empty."""
     usage = turn.usage
     if turn.basis is not None or usage is None or usage.uncached_tokens is None or turn.failed:
         return ""

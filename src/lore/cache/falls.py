@@ -49,10 +49,7 @@ def fall_table() -> FallTable:
 def find_fall(
     sign: str, *, prompted: bool, first: bool, version: str, model: str, provider: str = "anthropic"
 ) -> Fall | None:
-    """Return the fall that a signal predicts; None if it predicts none.
-
-    `prompted`: the request brings a new prompt of the user. `model` is spelled as `normal_name` spells it.
-    """
+    """Return the fall that a signal predicts, else None; `prompted`: the user wrote; `model`: a `normal_name`."""
     number = version_of(version)
     for fall in fall_table().falls:
         if fall.signal != sign or fall.provider != provider or not model.startswith(fall.models):

@@ -48,10 +48,7 @@ def kind_of(segment: Segment, envelope: bytes = b"") -> str:
 
 
 def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
-    """Yield for each piece, given its kind, how many positions there are up to it; `NO_POSITION` kinds add none.
-
-    `runs`: neighbouring calls, or neighbouring results, are one position.
-    """
+    """Yield how many positions there are up to each piece; `runs`: a run of calls or results counts once."""
     count, previous = 0, ""
     for kind in kinds:
         if kind not in NO_POSITION:

@@ -100,10 +100,7 @@ class Recency:
         return places
 
     def live(self, node: int, at: float | None, lifetime: float | None) -> bool:
-        """Return whether one prefix can be read: it is ready, and was used at most `lifetime` seconds (None: any) ago.
-
-        True if the time `at` is None.
-        """
+        """Return whether a prefix is ready and was used at most `lifetime` seconds (None: any) before `at`."""
         if at is None:
             return True
         return (lifetime is None or self._is_young(node, at - lifetime)) and self.ready(node) <= at

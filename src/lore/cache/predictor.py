@@ -23,7 +23,7 @@ from lore.model.events import Usage
 from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
 
-_WAITING = 512  # turns of a recording that wait until their prediction is asked for
+_WAITING = 512  # turns of a recording that wait, at most, until their prediction is asked for
 _CONTINUES = ("goes-on", "hidden-request")  # reasons of predictions without a fall
 
 
@@ -159,9 +159,7 @@ class Predictor:
         self._of_recording.clear()
 
     def predict(self, turn: Turn) -> Predicted:
-        """Return the prediction of a turn, then learn from its usage.
-
-        For a failed turn or an unknown cache the prediction in it is `UNKNOWN`, and nothing is learnt.
+        """Return a turn's prediction (`UNKNOWN` if it failed or its cache is unknown), and learn from its usage.
 
         A recorded request with the response id of an earlier one, in any recording, is a copy: it gets that prediction.
         """
@@ -224,10 +222,7 @@ class Predictor:
 
 
 class LazyTranscriptPredictor:
-    """Queues a recording's transcript turns and predicts only when `state()` is called.
-
-    Most turns lose nothing, so that their predictions are not needed. The queue holds at most `_WAITING` turns.
-    """
+    """Queues a recording's transcript turns, and predicts only when `state()` is called: most turns lose nothing."""
 
     def __init__(self, rules: Callable[[], DatedRules]) -> None:
         self._rules = rules

@@ -215,10 +215,7 @@ def unknown_factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     params: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
-    """Return the factors (`fast`, `us`, …) of a response whose multiple is unknown; empty if it has no list price.
-
-    Without a `bill` the factors are those that the request asked for.
-    """
+    """Return the factors (`fast`, …), billed or else asked for, of unknown multiple; empty without a list price."""
     answering = bill.model if bill is not None and bill.model else model
     if rules.price(where.provider, answering, where.platform, at) is None:
         return []
@@ -253,10 +250,7 @@ _PROFILE = pattern(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 
 
 def is_regional(where: Served, endpoint: str, model: str) -> bool:
-    """Return whether a request surely stays in a region: by its host or path, or by Bedrock's name of the model.
-
-    On Bedrock it does if the name has `anthropic.` or `openai.` and does not begin with `global.`.
-    """
+    """Return whether a request surely stays in a region, by host or path; on Bedrock by the model's prefix."""
     if where.platform == "bedrock":
         profile = _PROFILE.match(model.rsplit("/", 1)[-1])
         return profile is not None and profile["region"] != "global"
@@ -269,10 +263,7 @@ def is_regional(where: Served, endpoint: str, model: str) -> bool:
 
 
 def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
-    """Return the share of the output tokens that a program (name and version) records.
-
-    "unknown" if the row states no number; None if no row is about the version.
-    """
+    """Return the share of output tokens that a program (name, version) records; "unknown": unstated; None: no row."""
     name, _, version = client.rpartition(" ")
     row = rules.find("output_recorded", name, ".".join(map(str, version_of(version))))
     return None if row is None else row.value if isinstance(row.value, Decimal) else "unknown"

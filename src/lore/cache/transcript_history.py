@@ -133,10 +133,7 @@ class TokenRate:
         return self.answer_tokens(grown, output) + input_tokens
 
     def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
-        """Update the rate of input from a step that grew the prompt by `tokens`.
-
-        Steps outside 0.5 to 32 bytes a token are ignored.
-        """
+        """Learn the rate of input from a step by `tokens`; a step outside 0.5 to 32 bytes a token is ignored."""
         input_tokens = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
         if input_tokens > 0 and _FEWEST / 2 <= grown.input_bytes / input_tokens <= _MOST * 2:
             self._bytes += grown.input_bytes
@@ -203,10 +200,7 @@ class ModelHistory:
         return next((place for place in reversed(self.positions) if place.entries <= entries), None)
 
     def first_within(self, entries: int) -> int | None:
-        """Return the tokens at the first position that has any entries before it.
-
-        None if there is no such position, or if it has more than `entries` before it.
-        """
+        """Return the tokens at the first position after any entries; None: there is none within `entries` entries."""
         first = next((place for place in self.positions if place.entries), None)
         return None if first is None or first.entries > entries else first.tokens
 

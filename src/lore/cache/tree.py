@@ -86,10 +86,7 @@ class PrefixTree:
         return TreePath(nodes, len(nodes))
 
     def common_bytes(self, node: int, other_node: int) -> tuple[int, int]:
-        """Return how many bytes the pieces of two nodes have in common at their beginning, and the first one's length.
-
-        Both are 0 if the pieces follow different nodes, or if the bytes of one are no longer kept.
-        """
+        """Return in how many bytes two nodes' pieces begin alike, and the first one's size; 0, 0 if unknown."""
         entry, other_entry = self._bytes.get(node), self._bytes.get(other_node)
         if entry is None or other_entry is None or entry[0] != other_entry[0]:
             return 0, 0
@@ -113,10 +110,7 @@ class PrefixTree:
     def _walk(
         self, request: Request, trail: _Trail, pieces: Sequence[Piece]
     ) -> Iterator[tuple[int, tuple[int, int] | None]]:
-        """Yield the node after each piece that follows a trail of its request.
-
-        The first new piece comes with its `common_bytes` and `similar_node` of `TreePath`.
-        """
+        """Yield the node after each piece; with the first new one, `common_bytes` and `similar_node` of `TreePath`."""
         salts = dict(request.salts)
         node = trail.nodes[-1] if trail.nodes else self._node(0, b"space " + request.space)
         section = trail.sections[-1] if trail.sections else None
@@ -156,11 +150,8 @@ class PrefixTree:
                 del pieces[bisect_left(pieces, (old, oldest))]
 
     def _find_similar(self, parent: int, piece: Piece) -> tuple[int, int]:
-        """Return the length of the longest common beginning with an earlier piece in the same place, and its node.
-
-        Bytes that two images have in common are not common tokens.
-        """
-        nodes = [] if piece.kind == "image" else self._children.get(parent, [])
+        """Return in how many bytes an earlier piece in the same place begins alike, at most, and its node."""
+        nodes = [] if piece.kind == "image" else self._children.get(parent, [])  # images share no tokens
         others = [(self._bytes[node][1], node) for node in nodes[-_COMPARED:] if node in self._bytes]
         if len(nodes) > _COMPARED:  # sorted by bytes, the longest common beginning is that of a neighbour
             if parent not in self._sorted:
@@ -247,31 +238,25 @@ class Ruler:
         scale.cut(same)
         scale.nodes = path.nodes
         for place in range(len(scale.counted), len(pieces)):
-            scale.add(pieces[place])
-            if self._count and pieces[place].counted is not None and pieces[place].section != "tools":
-                self._rate_by_count(pieces[place])
+            piece = pieces[place]
+            scale.add(piece)
+            if (
+                self._count and piece.counted is not None and piece.section != "tools"
+            ):  # schemas have more tokens a byte
+                # uncounted pieces get the rate of counted ones: after the first usage nothing is counted
+                number = _CLASSES.index(_class_by_kind(piece))
+                tokens, size = self._count[number]
+                tokens, size = self._count[number] = [tokens + piece.counted, size + len(piece.data)]
+                self._rate[number] = (tokens + _PRIOR) / (size + _PRIOR / [*RATES.values()][number])
             if path.nodes[place] in self._billed_positions:
                 scale.known_places.append(place)
 
-    def _rate_by_count(self, piece: Piece) -> None:
-        """Give uncounted pieces the rate of counted ones: after the first usage nothing is counted.
-
-        Schemas of tools are left out: other JSON has more tokens a byte.
-        """
-        number = _CLASSES.index(_class_by_kind(piece))
-        tokens, size = self._count[number] = [
-            self._count[number][0] + (piece.counted or 0), self._count[number][1] + len(piece.data)
-        ]  # fmt: skip
-        self._rate[number] = (tokens + _PRIOR) / (size + _PRIOR / [*RATES.values()][number])
-
     def _keep_parting(self, scale: _Scale, path: TreePath, same: int) -> None:
-        """Keep the position at which a path parts from the previous one, in proportion to that one's usage.
-
-        Rates learn only half of a usage: without this, a replaced tail would move all positions before it.
-        """
+        """Keep the position at which a path parts from the previous one, in proportion to that one's usage."""
         number = bisect_left(scale.known_places, same)
         if number == len(scale.known_places):
             return
+        # rates learn only half of a usage: without this, a replaced tail would move all positions before it
         last, end = same - 1, scale.known_places[number]
         below, start = self._below(last)
         span = self._between(start, end)

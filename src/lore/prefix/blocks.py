@@ -121,10 +121,7 @@ def _parts_of(block: BlockParts) -> list[bytes]:
 
 
 def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
-    """Return a result's members except its content, each as key and canonical JSON in one bytes value, sorted.
-
-    None unless its content is one text, and for a result that is a plain string.
-    """
+    """Return a result's other members, sorted, each as key and canonical JSON; None unless its content is one text."""
     content = block.members.get("content") or block.members.get("output") or b""
     if content[:1] == b"[":
         parts = blocks_in(content)
@@ -147,10 +144,7 @@ def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
 
 
 def read_argument_texts(before: BlockParts, after: BlockParts) -> tuple[str, str] | None:
-    """Return the decoded arguments of two calls of one function; None if functions differ or have none as text.
-
-    Only Chat Completions writes such calls (`function.arguments`). The ids of the calls are not compared.
-    """
+    """Return the decoded `function.arguments` of two calls; None if functions differ or have none as text."""
     functions = [raw_members(block.members.get("function", b"")) or {} for block in (before, after)]
     raw = [function.pop("arguments", b"") for function in functions]
     if functions[0] != functions[1] or any(arguments[:1] != b'"' for arguments in raw):
@@ -219,10 +213,7 @@ def is_empty(segment: Segment) -> bool:
 
 
 def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
-    """Return whether two segments are equal in canonical form without their empty members.
-
-    False if neither seems to have any, if their sizes differ by over 4,096 bytes, or if one is not JSON.
-    """
+    """Return whether two segments are equal without their empty members; False if too large to compare, or not JSON."""
     raw = previous.json, current.json
     if abs(len(raw[0]) - len(raw[1])) > _EMPTY_BYTES or not any(map(_EMPTY_VALUE.search, raw)):
         return False
@@ -234,11 +225,9 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
 
 
 def drop_empty_members(raw: bytes) -> bytes:
-    """Return JSON without members that hold nothing (see the module); b"" if nothing remains of it.
+    """Return JSON without members that hold nothing (see the module); b"" if nothing remains; other text as it is.
 
-    These are null, empty texts, empty lists, a successful call's status, and objects that lose all their members this
-    way. A member that is an empty object stays, and so do schemas and arguments as they are. Text that is not JSON is
-    returned as it is.
+    A member that is an empty object stays, and so do schemas and arguments. A rest without members holds nothing.
     """
     if _EMPTY_VALUE.search(raw) is None:
         return raw

@@ -116,11 +116,9 @@ def _order(cause: Cause) -> tuple[bool, int, str]:
 def _find_expected(
     previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, all_read: bool
 ) -> tuple[Cause, ...]:  # fmt: skip
-    """Return the causes that entitle the current prompt to differ.
-
-    Another model reads nothing of this cache: if all of it was read, the other name is of the same model.
-    """
+    """Return the causes that entitle the current prompt to differ."""
     names = without_platform(previous.model), without_platform(current.model)
+    # another model reads nothing of this cache: if all of it was read, the other name is of the same model
     has_other_model = names[0] != names[1] and None not in names and not all_read
     if overlap.is_covered and not has_other_model:
         return ()

@@ -79,10 +79,8 @@ class _KnownChain(Struct, eq=False):
 class Chains:
     """The chains of one recording.
 
-    Args:
-        remembered: bytes of prompts and replies that are kept.
-        join: puts a response together that came in pieces; called only if messages do not tell the chain, or tools
-            changed.
+    `remembered` are bytes of prompts and replies that are kept. `join` puts a response together that came in pieces; it
+    is called only if messages do not tell the chain, or tools changed.
     """
 
     def __init__(
@@ -211,10 +209,7 @@ class Chains:
         return chain
 
     def _answers_otherwise(self, chain: _KnownChain, prompt: Prompt) -> bool:
-        """Return whether a request with other tools holds another answer than the one that the chain received.
-
-        It asks something else about the same conversation, while the chain continues with the answer it received.
-        """
+        """Return whether a request with other tools holds another answer than the one that the chain received."""
         previous = chain.prompt
         if likeness.tools_of(previous) == likeness.tools_of(prompt):
             return False
@@ -459,8 +454,8 @@ class RequestEnds:
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
     """Return what selects a cache: model asked for, dialect, endpoint, account, provider, deployment.
 
-    Of the endpoint, query, model and the word for streaming are left out.
-    What is not recorded is an empty text, for the model None, and so the same for all.
+    Of the endpoint, query, model and the word for streaming are left out. What is not recorded is an empty text, for
+    the model None, and so the same for all.
     """
     call, prompt = turn.call, turn.prompt
     return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, call.answered_by, call.deployment

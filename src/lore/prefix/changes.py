@@ -360,10 +360,7 @@ class _SectionExplainer:
         )
 
     def _explain_cut(self, run: Sequence[_Mismatch]) -> Cause | None:
-        """Return the cause of adjacent messages that are gone, an answer of the model among them: history was cut.
-
-        The reminders, thinking and images that they held are no causes of their own.
-        """
+        """Return the cause of adjacent messages that are gone with an answer: history was cut. It hides others."""
         removed = [mismatch.previous for mismatch in run if mismatch.previous is not None]
         paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in removed]))
         if len(paths) < 2 or not any(blocks.is_by_model(mismatch.envelope) for mismatch in run):

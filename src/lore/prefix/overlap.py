@@ -336,12 +336,9 @@ def byte_size(segment: Segment) -> int:
 
 
 def count_canonical_bytes(sums: ChainSums, previous: Prompt, current: Prompt, overlap: Overlap) -> int:
-    """Return the canonical bytes that two prompts share; `sums` are of canonical sizes, advanced up to `previous`.
-
-    Equal leading bytes of the first segment that differs count, too.
-    """
+    """Return the canonical bytes that two prompts share; `sums` are of canonical sizes, advanced up to `previous`."""
     position, shared = overlap.canonical, sums.sum_before(overlap.canonical)
     before, after = previous.segment_at(position), current.segment_at(position)
     if position < previous.stable and before is not None and after is not None and _are_of_one_kind(before, after):
-        shared += common_prefix(canonical_of(before), canonical_of(after))
+        shared += common_prefix(canonical_of(before), canonical_of(after))  # of the first segment that differs
     return shared

@@ -74,16 +74,13 @@ def counts_tokens(call: Call) -> bool:
 
 
 def _is_probe(prompt: Prompt) -> bool:
-    """Return whether a request checks a quota or a key.
-
-    It asks for one token, or for few tokens without a system prompt, and its messages hold no answer. An agent that
-    limits each answer to a few tokens has a system prompt.
-    """
+    """Return whether a request checks a quota or a key: it asks for few tokens, and no message is an answer."""
     params = prompt.params
     nested = [raw_members(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
     limits = [members.get(name, b"") for members in (params, *nested) for name in _LIMITS]
     token_limits = [int(raw) for raw in limits if raw.isdigit() and len(raw) < 9]
     has_system = any(segment.section == "system" for segment in prompt.head)
+    # an agent that limits each answer to a few tokens has a system prompt
     if min(token_limits, default=_SIDE_CALL_TOKENS + 1) > (1 if has_system else _SIDE_CALL_TOKENS):
         return False
     return not any(map(is_model_message, prompt.messages))
@@ -153,10 +150,7 @@ def _messages_since_answer(prompt: Prompt) -> Iterator[tuple[bytes, list[Segment
 
 
 def last_user_texts(prompt: Prompt) -> list[Segment]:
-    """Return the blocks (texts, images) of the user's messages after the model's last answer, the latest first.
-
-    Results of tools are left out. Only the last 32 segments are looked at.
-    """
+    """Return the user's texts and images after the last answer, without results; the latest first, 32 at most."""
     return [
         block
         for envelope, blocks in _messages_since_answer(prompt)

@@ -267,10 +267,7 @@ class SearchBudget:
         self.characters = characters
 
     def spend(self, *texts: str) -> bool:
-        """Charge for a search of these texts, and return whether the budget covered it: search only then.
-
-        Otherwise only a small fixed cost is charged, so that smaller texts may still fit.
-        """
+        """Charge for a search and return whether the budget covers it; if not, only a small cost: search only if so."""
         cost = sum(map(len, texts)) + _STEP_COST
         fits = cost < self.characters
         self.characters -= cost if fits else _STEP_COST

@@ -38,10 +38,7 @@ class _ToolChange(Struct, frozen=True):
 
 
 def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], discovered: Container[str]) -> list[Cause]:
-    """Return why two lists of tools differ, empty if they are equal.
-
-    `discovered` are the names of tools that searches in the history found.
-    """
+    """Return why two lists of tools differ, empty if they are equal; `discovered` names those that searches found."""
     places, new_places = ({tool_name(tool): at for at, tool in enumerate(tools)} for tools in (previous, current))
     changes = [_ToolChange(at, previous[at], is_added=False) for name, at in places.items() if name not in new_places]
     position = 0

@@ -73,10 +73,7 @@ def find_changed_words(previous: str, current: str) -> list[tuple[Code, Varies]]
 
 
 def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | None:
-    """Return the kind of the numbers in which two lines differ: a date, a counter, a process id, a token count.
-
-    The other words of the line name it. None if they name none, or if the lines differ in more than numbers.
-    """
+    """Return the kind of numbers in which alone two lines differ, by the line's other words; None: unknown."""
     if max(len(previous), len(current)) > _LONGEST_LINE or p.DIGITS.sub("0", previous) != p.DIGITS.sub("0", current):
         return None
     return next((p.KINDS[kind] for kind, label in p.LABELS if label.search(previous)), None)
@@ -86,10 +83,7 @@ def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | N
 
 
 def find_volatile_word(text: str) -> tuple[str, str] | None:
-    """Return what the first clock of a text, else its request id, else its count of tokens left is, and its words.
-
-    What it is comes in words for the user: "a clock". None without any.
-    """
+    """Return what the first clock, else request id, else token count is ("a clock"), and its words; else None."""
     lowered = text[:VARYING_TEXT].lower()
     for what, find_signs, form in _VOLATILE:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
@@ -141,10 +135,7 @@ def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] |
 
 
 def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> tuple[str, str] | None:
-    """Return a volatile word of a system prompt, else its first line with a label; None if it has neither.
-
-    `labels` are those of the settings, besides lore's own.
-    """
+    """Return what a volatile word, else the first line with a label (also of `labels`) is, and the text; else None."""
     labelled = ((label.holds, label.line) for label in find_labels(text, labels))
     return find_volatile_word(text) or next(labelled, None)
 
@@ -224,10 +215,7 @@ def is_reminder(text: str) -> bool:
 
 
 def is_made_by_program(text: str, labels: tuple[str, ...] = ()) -> bool:
-    """Return whether a program wrote a text of the user's role: it has a reminder, a label, a clock or a timestamp.
-
-    `labels` are those of the settings.
-    """
+    """Return whether a user's text has a reminder, label (also of `labels`), clock or timestamp of a program."""
     is_marked = is_reminder(text) or bool(find_labels(text, labels)) or p.TIMESTAMPED.match(text) is not None
     return is_marked or find_volatile_word(text) is not None
 
