@@ -154,18 +154,14 @@ def rates(
 
 def _multiples(find: Callable[[str], DatedRule | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
     """Return the multiples of the prices of input and of output; None if one is unknown."""
-    multiple = Decimal(1)
-    for name in factors:
+    multiples = {"input": Decimal(1), "output": Decimal(1)}
+    for name in (*factors, "input", "output"):  # the last two: long prompts may cost more
         row = find(f"multiple_{name}")
+        if row is None and name in multiples:
+            continue
         if row is None or not isinstance(row.value, Decimal):
             return None
-        multiple *= row.value
-    multiples = {"input": multiple, "output": multiple}
-    for side in multiples:  # long prompts may cost more
-        row = find(f"multiple_{side}")
-        if row is not None:
-            if not isinstance(row.value, Decimal):
-                return None
+        for side in (name,) if name in multiples else multiples:
             multiples[side] *= row.value
     return multiples
 

@@ -22,8 +22,6 @@ from lore.model.providers import ENGINES
 from lore.plugins import register_plugins
 
 Option: TypeAlias = int | float | bool | str | None
-
-
 _LARGEST = 1_000_000_000  # more than any number that an option means
 
 

@@ -89,7 +89,7 @@ def _unknown(name: str, value: str, choices: list[str]) -> str:
     return f"{name} {cut_masked(value, 60)!r} is not known\n{did_you_mean(value, choices, f'known {name}s')}"
 
 
-_SECTIONS = {"tools", "system", "messages"}
+_SECTIONS = ["messages", "system", "tools"]
 _EXAMPLES = {
     "flag": "true or false", "number": "a number ({}), 0 or more", "whole": "a whole number ({}), 0 or more",
     "order": '"tools,system,messages"', "peak_hours": '"1-4,6-10"',
@@ -99,19 +99,16 @@ _EXAMPLES = {
 def _value(value: object, rule: str, kind: RuleKind) -> Value:
     if value is None or value == UNKNOWN:
         return None
-    match kind.kind:
-        case "flag" if isinstance(value, bool):
+    if kind.kind == "flag" and isinstance(value, bool):
+        return value
+    if kind.kind == "text" and isinstance(value, str):
+        fits = sorted(value.split(",")) == _SECTIONS if rule == "order" else hour_spans(value) is not None
+        if fits:
             return value
-        case "text" if isinstance(value, str) and (
-            sorted(value.split(",")) == sorted(_SECTIONS) if rule == "order" else hour_spans(value)
-        ):
-            return value
-        case "number" | "whole" if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            number = Decimal(value)
-            if number.is_finite() and 0 <= number <= MOST and (kind.kind == "number" or number == int(number)):
-                return number
-        case _:
-            pass
+    elif kind.kind in ("number", "whole") and isinstance(value, int | Decimal) and not isinstance(value, bool):
+        number = Decimal(value)
+        if number.is_finite() and 0 <= number <= MOST and (kind.kind == "number" or number == int(number)):
+            return number
     example = _EXAMPLES.get(rule) or _EXAMPLES[kind.kind].format(kind.unit)
     raise ValueError(f'the value does not fit {rule}\nwrite {example}, or "{UNKNOWN}"')
 

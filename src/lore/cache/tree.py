@@ -240,10 +240,8 @@ class Ruler:
         for place in range(len(scale.counted), len(pieces)):
             piece = pieces[place]
             scale.add(piece)
-            if (
-                self._count and piece.counted is not None and piece.section != "tools"
-            ):  # schemas have more tokens a byte
-                # uncounted pieces get the rate of counted ones: after the first usage nothing is counted
+            # uncounted pieces get the rate of counted ones: after the first usage nothing is counted
+            if self._count and piece.counted is not None and piece.section != "tools":  # schemas: more tokens a byte
                 number = _CLASSES.index(_class_by_kind(piece))
                 tokens, size = self._count[number]
                 tokens, size = self._count[number] = [tokens + piece.counted, size + len(piece.data)]
