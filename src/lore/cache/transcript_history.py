@@ -199,11 +199,6 @@ class ModelHistory:
         """Return the last position with at most `entries` entries before it; None: there is none."""
         return next((place for place in reversed(self.positions) if place.entries <= entries), None)
 
-    def first_within(self, entries: int) -> int | None:
-        """Return the tokens at the first position after any entries; None: there is none within `entries` entries."""
-        first = next((place for place in self.positions if place.entries), None)
-        return None if first is None or first.entries > entries else first.tokens
-
     def first_expired(self, entries: int, pause: float | None) -> int | None:
         """Return the tokens at the first expired position with 1 to `entries` entries before it.
 
@@ -249,14 +244,9 @@ class ModelHistory:
 
     def add(self, place: Position) -> None:
         """Add a position at the end, after forgetting those with as many entries or more, or with more tokens."""
-        while self.positions and (self.positions[-1].entries >= place.entries or self.last_tokens > place.tokens):
+        while self.last and (self.last.entries >= place.entries or self.last.tokens > place.tokens):
             self.positions.pop()
         self.positions.append(place)
-
-    @property
-    def last_tokens(self) -> int:
-        """The prompt tokens before the last known position; 0 without one."""
-        return self.positions[-1].tokens if self.positions else 0
 
 
 class Signal(Struct, frozen=True):
@@ -317,7 +307,7 @@ def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, us
     """
     read, end, first_read = usage.read_tokens or 0, position(usage), usage.first_pass.read_tokens or 0
     history.cut(unchanged)
-    while history.breakpoints and history.last_tokens > first_read:  # what follows it is not cached
+    while history.breakpoints and history.last and history.last.tokens > first_read:  # what follows it is not cached
         history.positions.pop()
     history.latest_read = usage.first_pass.read_tokens or history.latest_read
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0

@@ -34,9 +34,7 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
     "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
 }  # fmt: skip
 _ANTHROPIC = Served("anthropic", "")
-_REASONING, _NO_FIRST_THINKING = "reasoning", "first-without-thinking"
-_THINKING_OFF = "thinking-off"
-_IMAGE = "image"
+_REASONING, _NO_FIRST_THINKING, _IMAGE = "reasoning", "first-without-thinking", "image"
 _EFFECT_AT_PROMPT = (*HOOKS, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
@@ -247,10 +245,8 @@ def _has_kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState
     if prompt_tokens is None or previous_total is None:
         return False
     added = history.rate.tokens(state.grown, state.output)
-    inputs, excess = (
-        added - history.rate.answer_tokens(state.grown, state.output),
-        prompt_tokens - previous_total - added,
-    )
+    inputs = added - history.rate.answer_tokens(state.grown, state.output)
+    excess = prompt_tokens - previous_total - added
     return inputs * _RATE_ERROR < excess < added  # it cannot be judged if something unrecorded was added
 
 
@@ -262,8 +258,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     assert basis is not None, "only transcripts are predicted here"
     history = chain.models.get(model)
     is_new = history is None
-    if history is None:
-        history = chain.models[model] = ModelHistory(breakpoints=breakpoints)
+    history = chain.models[model] = history or ModelHistory(breakpoints=breakpoints)
     old_entries, entries = history.entries, basis.entries
     size = len(old_entries)
     unchanged = old_entries.common(entries)
@@ -280,19 +275,18 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         chain.waiting.setdefault(_REASONING, Signal(_REASONING, is_delayed=True, entries=base))
     signals = tuple(_signals(chain, history, turn, grown))
     pause = None if history.used is None or at is None or at < history.used else at - history.used
+    first = next((place for place in history.positions if place.entries), None)
     state = TurnState(
         cached=chain.cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
         lifetime=chain.lifetime if history.last is None else history.last.lifetime,
-        least_lifetime=chain.least_lifetime,
-        changes=turn.changes, model=model, model_changed=model_changed, head_changed=head_changed,
+        least_lifetime=chain.least_lifetime, changes=turn.changes, model=model, model_changed=model_changed,
+        head_changed=head_changed, signals=signals, level=_FIRST, expected_tokens=0,
         new_positions=distance if last is None or not breakpoints or last.entries != base else grown.positions,
         earlier_position=history.positions[-2].tokens if len(history.positions) > 1 else None,
-        signals=signals,
         output=chain.output if base == size and not model_changed else None,
-        level=_FIRST, expected_tokens=0,
         shared_head=history.shared_head if history.is_new else None, min_read=history.min_read,
-        first_position=history.first_within(unchanged), first_expired=history.first_expired(unchanged, pause),
-        implicit=not breakpoints, at=at, thoughts=chain.thoughts,
+        first_position=None if first is None or first.entries > unchanged else first.tokens,
+        first_expired=history.first_expired(unchanged, pause), implicit=not breakpoints, at=at, thoughts=chain.thoughts,
     )  # fmt: skip
     chain.has_thinking = chain.has_thinking or grown.has_thinking
     if grown.prompted:
@@ -324,7 +318,7 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
             )  # fmt: skip
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
-            name = _THINKING_OFF if sign.name == "thinking" and sign.after == "off" else sign.name
+            name = "thinking-off" if sign.name == "thinking" and sign.after == "off" else sign.name
             yield Signal(name, sign.version, is_first=sign.name not in chain.shown_signals)
         chain.shown_signals.add(sign.name)
 
