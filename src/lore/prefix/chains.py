@@ -1,11 +1,10 @@
 """Which recorded request continues which: each request belongs to a chain of turns.
 
-Side calls (`purpose.py`) and subagents are chains of their own. A request that only repeats the
-beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn.
+Side calls (`purpose.py`) and subagents are chains of their own. A request that only repeats the beginning of a chain
+begins another one (a fork). So does one that drops all tools at the beginning of a user's turn.
 
 Cost: O(compared chains) comparisons of shared messages for each request, at most 64. Memory: the latest prompts and
-replies of the chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued: its next request
-begins another.
+replies of the chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued.
 """
 
 from __future__ import annotations
@@ -228,12 +227,10 @@ class Chains:
 
     def _find_by_response(self, request: _ChainRequest, near_chains: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, if their messages agree."""
-        previous = request.sender.previous
-        candidates = reversed(self._chains.values()) if previous else ()
-        chain = next((chain for chain in candidates if chain.response == previous), None)
-        if chain is None or not chain.may_continue(request):
-            return None
-        if not chain.latest.sender.may_share_conversation(request.sender):
+        sender = request.sender
+        candidates = reversed(self._chains.values()) if sender.previous else ()
+        chain = next((chain for chain in candidates if chain.response == sender.previous), None)
+        if chain is None or not chain.may_continue(request) or not chain.latest.sender.may_share_conversation(sender):
             return None
         agrees = request.prompt.partial or chain in near_chains or purpose.begins_with_summary(request.prompt)
         return chain if agrees or not len(chain.prompt.messages) else None
@@ -255,11 +252,7 @@ class Chains:
         return best or rewritten
 
     def _find_elsewhere(self, request: _ChainRequest, candidates: list[_KnownChain]) -> _KnownChain | None:
-        """Return the chain that is continued in another session (it was resumed) or at another endpoint.
-
-        Many conversations begin alike. So in another session the shared messages must hold an answer of the model, or
-        the request the recorded reply: a client may name another session (a cache key) in each request.
-        """
+        """Return the chain that is continued in another session (it was resumed) or at another endpoint."""
         messages = request.prompt.messages
         for chain in candidates:
             previous_messages, sender = chain.prompt.messages, chain.latest.sender
@@ -267,6 +260,8 @@ class Chains:
                 continue
             is_session = bool(sender.session) and sender.may_share_conversation(request.sender)
             is_session = is_session or (sender.has_cache_key and request.sender.has_cache_key)
+            # many conversations begin alike: in another session the shared messages must hold an answer of the model,
+            # or the request the recorded reply, as a client may name another session (a cache key) in each request
             if is_session or any(map(likeness.is_model_message, previous_messages)):
                 return chain
             if likeness.latest_answer_keys(request.prompt) & self._reply_keys(chain):
@@ -317,15 +312,11 @@ class Chains:
         if request.is_side_call or purpose.has_tools(prompt):
             return ""
         for chain in self._with_same_beginning(request):
-            previous = chain.prompt
-            if (
-                previous.dialect == prompt.dialect
-                and not chain.latest.is_side_call
-                and chain.is_near(request)
-                and _drops_tools(previous, prompt)
-                and likeness.has_same_system(previous, prompt)
-                and previous.messages.common(prompt.messages) == len(previous.messages) < len(prompt.messages)
-            ):
+            previous, is_turn = chain.prompt, not chain.latest.is_side_call
+            is_near = previous.dialect == prompt.dialect and is_turn and chain.is_near(request)
+            if not is_near or not _drops_tools(previous, prompt) or not likeness.has_same_system(previous, prompt):
+                continue
+            if previous.messages.common(prompt.messages) == len(previous.messages) < len(prompt.messages):
                 return chain.name
         return ""
 
@@ -396,13 +387,11 @@ class RequestEnds:
     may hold it. A prompt passes the end of a request if it begins with all of its segments up to that end, and both
     have the same `cache_scope`. Of the ends that a prompt passes, the longest counts.
 
-    Segments up to an end are compared by a running hash. Cost: O(segments that a request does not share with its
-    chain's last one). Memory: the latest `ENDED_REQUESTS` requests, and a hash for each segment of each chain's latest
-    prompt.
+    Cost: O(segments that a request does not share with its chain's last one). Memory: the latest `ENDED_REQUESTS`
+    requests, and a running hash for each segment of each chain's latest prompt.
     """
 
-    def __init__(self, remembered: int = ENDED_REQUESTS) -> None:
-        self._remembered = remembered
+    def __init__(self) -> None:
         self._ends: OrderedDict[int, RequestEnd] = OrderedDict()
         self._chains: dict[str, _ChainEnd] = {}
 
@@ -437,7 +426,7 @@ class RequestEnds:
             end.turn = turn  # of an equal request: chains that pass its end go on noting when it was used
             self._ends[key] = end
             ends = [*(other for other in ends if other is not end), end]
-            if len(self._ends) > self._remembered:
+            if len(self._ends) > ENDED_REQUESTS:
                 self._ends.popitem(last=False)
         ends = ends[-_ENDS_OF_CHAIN:]
         for end in ends:

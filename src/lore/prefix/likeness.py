@@ -2,10 +2,8 @@
 
 Claude Code's billing header, a line that opens its system prompt, differs in every request and counts for no likeness.
 The Claude API drops it before it caches (public threads, 2026-02); vLLM, llama.cpp, Ollama, gateways and unknown hosts
-keep it, as content like all other.
-
-What the model answered is known if responses are recorded: by the ids of its calls, and by texts that no other reply
-has. `chains` keeps the replies.
+keep it, as content like all other. A recorded reply is recognised by the ids of its calls, and by texts that no other
+reply has.
 
 Sources of identities: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds
 the session as JSON or after `_session_`; `cc_prev_req` in the billing header.
@@ -65,12 +63,8 @@ class Identity(Struct, frozen=True):
     has_cache_key: bool = False  # the session is only a key for the cache, which some clients choose for each request
 
     def may_share_conversation(self, other: Identity) -> bool:
-        """Return whether two requests may belong to one conversation.
-
-        If both name a session, session and agent are equal (no agent is the main one). Otherwise the agents are not two
-        different names.
-        """
-        if self.session and other.session:
+        """Return whether two requests may belong to one conversation: sessions and agents agree, if known."""
+        if self.session and other.session:  # no agent is the main one
             return self.session == other.session and self.agent == other.agent
         return not (self.agent and other.agent) or self.agent == other.agent
 

@@ -1,10 +1,9 @@
-"""Explain how one text became another, and how equal content came to have other bytes.
+"""Explain how one text became another, and how equal content came to have other bytes. Cost: O(text).
 
 A server decodes JSON before it makes tokens, so escapes, white space between tokens and the digits of a number probably
 cost nothing. Newlines, Unicode forms, HTML entities and JSON inside a text are different characters: they break the
 prefix. Texts are compared line by line, then sentence by sentence. Pieces that differ only in words known to vary
 (dates, ids, counts) are named by these words, others by their topic, and the rest gets no code.
-Cost: O(text).
 """
 
 from __future__ import annotations
@@ -155,18 +154,18 @@ def name_text_spelling(previous: str, current: str) -> SpellingChange | None:
     if abs(len(previous) - len(current)) > len(previous) + len(current) >> 1:
         return None
     first = previous[at : at + 1] + current[at : at + 1]  # a form that makes all equal makes these equal, too
-    if not first or first.isspace() or not first.isascii() or any(map(str.isspace, first)):
+    if not first or not first.isascii() or any(map(str.isspace, first)):
         for spelling, normalise in _FORMS:
             if normalise(previous) == normalise(current):
                 return SpellingChange(Code.SERIALISATION_CHANGED, spelling, "waste")
     if not all(text.lstrip()[:1] in ("{", "[") for text in (previous, current)):
         return None
     raw = [text.encode("utf-8", "surrogatepass") for text in (previous, current)]  # a call's arguments, or a result
-    if canonical(raw[0]) == canonical(raw[1]):
-        if _reencode(raw[0]) != _reencode(raw[1]):
-            return SpellingChange(Code.KEY_ORDER_CHANGED, "inner-order")
-        return SpellingChange(Code.SERIALISATION_CHANGED, "inner-json", "waste")
-    return None
+    if canonical(raw[0]) != canonical(raw[1]):
+        return None
+    if _reencode(raw[0]) != _reencode(raw[1]):
+        return SpellingChange(Code.KEY_ORDER_CHANGED, "inner-order")
+    return SpellingChange(Code.SERIALISATION_CHANGED, "inner-json", "waste")
 
 
 def _use_lf(text: str) -> str:
@@ -260,11 +259,10 @@ class TextReason(Struct, frozen=True):
     current: str = ""  # what it became
 
 
-class SearchBudget:
+class SearchBudget(Struct):
     """How many characters may still be searched for reasons: a pair in which all differs is not worth more."""
 
-    def __init__(self, characters: int = DIFFERENCE_CHARACTERS) -> None:
-        self.characters = characters
+    characters: int = DIFFERENCE_CHARACTERS
 
     def spend(self, *texts: str) -> bool:
         """Charge for a search and return whether the budget covers it; if not, only a small cost: search only if so."""
