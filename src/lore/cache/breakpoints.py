@@ -84,8 +84,6 @@ class Breakpoints:
         self._began = request.answered or request.at or self._began
         return prediction
 
-    # reading
-
     def _hit(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
         """Return the place after which the longest readable entry is (-1: there is none), and the reason."""
         if not breakpoints:
@@ -126,8 +124,6 @@ class Breakpoints:
                     break
                 yield at
 
-    # figures
-
     def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
         position, at = self._ruler.position, request.at
         read = position(hit)
@@ -140,8 +136,6 @@ class Breakpoints:
         is_soon = hit >= 0 and at is not None and self._began is not None and at - self._began < delay
         confidence: Confidence = "rule" if is_known and not is_soon else "ceiling"
         return Prediction(read, written - read, total - written, confidence, reason, hour)
-
-    # writing
 
     def _keep(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int) -> None:
         """Renew the entries up to the one that is read, and write one at each breakpoint after it."""
@@ -181,8 +175,6 @@ class Breakpoints:
         self._latest.append(node)
         if len(self._latest) > CACHE_ENTRIES:
             self._latest.popleft()
-
-    # usage
 
     def learn(self, usage: Usage | None) -> str:
         """Read the usage of the latest request; return how it contradicts the request, empty if it does not."""

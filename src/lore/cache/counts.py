@@ -29,8 +29,6 @@ _MOST_TOKENS = 20_000_000  # no prompt is longer
 _SPARE_TOKENS = 2000  # a provider adds lists of tools and instructions for them
 _SEARCHED = 4096  # bytes at the beginning of a segment
 
-# counts
-
 
 def reason_to_doubt(usage: Usage) -> str:
     """Return why prompt counts are impossible (below 0, all 0, too many, lifetimes unequal to writes); else empty."""
@@ -110,9 +108,6 @@ def bytes_per_token(turn: Turn, total_bytes: int) -> float:
     tokens = prompt_tokens(turn.usage)
     ratio = total_bytes / tokens if tokens and total_bytes > 0 else 0.0
     return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
-
-
-# lifetimes
 
 
 _TTL = pattern(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')

@@ -255,9 +255,6 @@ def is_regional(where: Served, endpoint: str, model: str) -> bool:
     return not where.platform and _HOST.match(endpoint) is not None
 
 
-# programs that record only a part of the output tokens
-
-
 def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
     """Return the share of output tokens that a program (name, version) records; "unknown": unstated; None: no row."""
     name, _, version = client.rpartition(" ")

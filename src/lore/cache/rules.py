@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -34,13 +34,6 @@ MOST = 10**12  # no rule's value is larger
 _MANY = 4096  # remembered answers: a recording can name any number of models
 
 
-class RuleKind(Struct, frozen=True):
-    """What kind of value a rule has, and in which unit."""
-
-    kind: Literal["number", "whole", "flag", "text"]  # what its values are
-    unit: str  # of its values
-
-
 _MULTIPLES = (
     "write", "write_5m", "write_1h", "read", "read_implicit", "input", "output",
     "fast", "priority", "flex", "batch", "us", "regional", "peak",
@@ -57,14 +50,14 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
     "usd_per_mtok_hour": ("price_storage_hour",),
 }  # fmt: skip
-RULES: dict[str, RuleKind] = {
-    **{rule: RuleKind("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},
-    **{rule: RuleKind("number", unit) for unit, rules in _NUMBERS.items() for rule in rules},
-    **{f"multiple_{name}": RuleKind("number", "multiple") for name in _MULTIPLES},
-    "lookback_runs": RuleKind("flag", "flag"), "list_prices": RuleKind("flag", "flag"),
-    "reads_output": RuleKind("flag", "flag"), "head_expires": RuleKind("flag", "flag"),
-    "drops_thinking": RuleKind("flag", "flag"),
-    "order": RuleKind("text", "sections"), "peak_hours": RuleKind("text", "hours"),
+_FLAGS = ("lookback_runs", "list_prices", "reads_output", "head_expires", "drops_thinking")
+# What kind of values each rule has ("number", "whole", "flag", "text"), and in which unit.
+RULES: dict[str, tuple[str, str]] = {
+    **{rule: ("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},
+    **{rule: ("number", unit) for unit, rules in _NUMBERS.items() for rule in rules},
+    **{f"multiple_{name}": ("number", "multiple") for name in _MULTIPLES},
+    **dict.fromkeys(_FLAGS, ("flag", "flag")),
+    "order": ("text", "sections"), "peak_hours": ("text", "hours"),
 }  # fmt: skip
 # Rules that no prediction reads: `lore simulate --rules` and `lore lint` show them.
 FOR_READING = frozenset(("lifetime_long", "lifetime_least", "requests_per_minute", "price_storage_hour"))
@@ -232,9 +225,6 @@ def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
     spans = tuple([(int(match[1]), int(match[2])) for match in matches if match is not None])
     fitting = len(spans) == len(matches) and all(begin < end <= 24 for begin, end in spans)
     return spans if fitting else None
-
-
-# rules about one turn
 
 
 def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:

@@ -140,8 +140,6 @@ class TokenRate:
             self._tokens += input_tokens
 
 
-# what usage shows
-
 _MOST_ENTRIES = 200  # entries that surely have more than `POSITIONS` positions
 
 

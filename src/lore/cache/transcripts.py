@@ -186,8 +186,6 @@ class TranscriptCache:
         add_positions(chain, history, state.unchanged, usage)
         return ""
 
-    # plain rules
-
     def _read(self, chain: ChainHistory, history: ModelHistory, state: TurnState, unchanged: int) -> tuple[int, str]:
         """Return the tokens that are read, and why; `unchanged` of them are read if only the log says what changed.
 
@@ -248,9 +246,6 @@ def _has_kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState
     inputs = added - history.rate.answer_tokens(state.grown, state.output)
     excess = prompt_tokens - previous_total - added
     return inputs * _RATE_ERROR < excess < added  # it cannot be judged if something unrecorded was added
-
-
-# the state of a turn
 
 
 def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[ModelHistory, TurnState]:
@@ -372,9 +367,6 @@ def _expected_tokens(chain: ChainHistory, history: ModelHistory, state: TurnStat
     if state.unchanged == state.entries:
         return (history.total or 0) + grown
     return (history.head if history.last is None else history.last.tokens) + grown
-
-
-# learning from usage
 
 
 def _continue_without_usage(chain: ChainHistory, history: ModelHistory, state: TurnState) -> None:

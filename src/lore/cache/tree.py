@@ -179,8 +179,6 @@ def common_nodes(nodes: Sequence[int], other_nodes: Sequence[int]) -> int:
     return bisect_left(range(size), 1, key=lambda at: nodes[at] != other_nodes[at])
 
 
-# positions
-
 # Tokens per byte, per image, per token of another tokenizer.
 RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0, "counted": 1.0}
 _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}

@@ -177,9 +177,6 @@ def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, provider:
     return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", TailWithoutBreakpoint(), 0),)
 
 
-# Content
-
-
 def _explain_content(
     previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, has_template: bool
 ) -> list[Cause]:
@@ -277,9 +274,6 @@ def _merge_by_code(causes: list[Cause]) -> list[Cause]:
         for same in by_code.values()
     ]  # fmt: skip
     return sorted(merged, key=_order)
-
-
-# The first message, and sessions that were loaded again
 
 
 def _is_first_message_rewritten(cause: Cause, causes: list[Cause], previous: Prompt) -> bool:

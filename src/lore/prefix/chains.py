@@ -126,8 +126,6 @@ class Chains:
             self._forgotten.append(oldest)
         return chain.name, chain.turns
 
-    # Memory
-
     def _remember(self, chain: _KnownChain, request: _ChainRequest, exchange: Exchange | None) -> None:
         chain.latest = request
         self._chains.pop(chain.name, None)
