@@ -208,10 +208,10 @@ class _Scale:
         del self.known_places[number:]
 
     def add(self, piece: Piece) -> None:
-        tokens, size, piece_class = piece.tokens, _size_of(piece), _class_of(piece)
+        piece_class, size = _measure(piece)
         for number, sums in enumerate(self.sums):
-            sums.append((sums[-1] if sums else 0.0) + (size if number == piece_class and tokens is None else 0.0))
-        self.counted.append((self.counted[-1] if self.counted else 0) + (tokens or 0))
+            sums.append((sums[-1] if sums else 0.0) + (size if number == piece_class and piece.tokens is None else 0.0))
+        self.counted.append((self.counted[-1] if self.counted else 0) + (piece.tokens or 0))
 
 
 class Ruler:
@@ -276,7 +276,8 @@ class Ruler:
 
     def size(self, piece: Piece) -> float:
         """Return the tokens of a piece that is not on the path."""
-        return self._rate[_class_of(piece)] * _size_of(piece) if piece.tokens is None else piece.tokens
+        piece_class, size = _measure(piece)
+        return self._rate[piece_class] * size if piece.tokens is None else piece.tokens
 
     def learn(self, place: int, tokens: int) -> str:
         """Learn the billed position after a piece; return an empty text, or why it is impossible (and not learned)."""
@@ -348,29 +349,24 @@ class Ruler:
         self._count.clear()
 
 
-def _class_of(piece: Piece) -> int:
-    return _CLASSES.index("counted" if piece.counted is not None else _class_by_kind(piece))
+def _measure(piece: Piece) -> tuple[int, float]:
+    """Return the class of a piece, as a place in `RATES`, and its size in the unit of that class."""
+    if piece.counted is not None:
+        return _CLASSES.index("counted"), float(piece.counted)
+    return _CLASSES.index(_class_by_kind(piece)), 1.0 if piece.kind == "image" else float(len(piece.data))
 
 
 def _class_by_kind(piece: Piece) -> str:
     return _CLASS.get(piece.kind, "json" if piece.section == "tools" else "text")
 
 
-def _size_of(piece: Piece) -> float:
-    """Return the size of a piece in the unit of its class."""
-    if piece.counted is not None:
-        return float(piece.counted)
-    return 1.0 if piece.kind == "image" else float(len(piece.data))
-
-
 def estimated_positions(pieces: Iterable[Piece]) -> Iterator[int]:
     """Yield the tokens up to and with each piece of a request whose usage is unknown."""
     rates, sizes, exact_tokens = list(RATES.values()), [0.0] * len(RATES), 0
     for piece in pieces:
-        if piece.tokens is None:
-            sizes[_class_of(piece)] += _size_of(piece)
-        else:
-            exact_tokens += piece.tokens
+        piece_class, size = _measure(piece)
+        sizes[piece_class] += size if piece.tokens is None else 0.0
+        exact_tokens += piece.tokens or 0
         yield round(exact_tokens + sum(rate * size for rate, size in zip(rates, sizes, strict=True)))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -109,8 +110,7 @@ def find_causes(
     return tuple(sorted((*content, *tail, *fields), key=_order))
 
 
-def _order(cause: Cause) -> tuple[bool, int, str]:
-    return cause.is_harmless, cause.position, cause.code
+_order = attrgetter("is_harmless", "position", "code")
 
 
 def _find_expected(

@@ -162,7 +162,7 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
     pairs: list[_MessagePair] = []
     old_bytes, new_bytes = ([message.bytes for message in side] for side in (previous, current))
     for gap in find_gaps(old_bytes, new_bytes, can_grow=can_grow):
-        old, new = previous[gap.previous.start : gap.previous.stop], current[gap.current.start : gap.current.stop]
+        old, new = previous[gap.previous], current[gap.current]
         may_grow = can_grow and gap.reaches_end
         if may_grow and len(old) == 1 and new and _may_correspond(old[0], new[0], {}):
             pairs.append((old[0], new[0]))  # the last message changed, and the others followed it
@@ -171,7 +171,7 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
         in_gap: list[_MessagePair] = []
         contents, new_contents = ([tuple(map(canonical_of, m.segments)) for m in side] for side in (old, new))
         parts = find_gaps(contents, new_contents, can_grow=may_grow)
-        for part in [*parts, Gap(range(len(old), len(old)), range(len(new), len(new)), reaches_end=True)]:
+        for part in [*parts, Gap(slice(len(old), len(old)), slice(len(new), len(new)), reaches_end=True)]:
             in_gap += zip(old[i : part.previous.start], new[j : part.current.start], strict=False)  # equal content
             i, j = part.previous.stop, part.current.stop
             in_gap += _pair_different(
@@ -250,8 +250,7 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
     mismatches: list[_Mismatch] = []
     envelope = new.envelope or old.envelope
     for gap in find_gaps(old.bytes, new.bytes, can_grow=is_last):
-        segments = old.segments[gap.previous.start : gap.previous.stop]
-        new_segments = new.segments[gap.current.start : gap.current.stop]
+        segments, new_segments = old.segments[gap.previous], new.segments[gap.current]
         pairs: list[tuple[Segment | None, Segment | None]] = list(zip(segments, new_segments, strict=False))
         if len(segments) != len(new_segments):
             pairs = _pair_in_order(segments, new_segments, partial(_find_same_role, new_segments, envelope))

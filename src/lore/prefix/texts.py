@@ -51,11 +51,11 @@ TOPICS: dict[str, tuple[Code, Varies]] = {
 
 
 class Gap(Struct, frozen=True):
-    """Ranges of both sequences in which no member corresponds to one of the other."""
+    """Slices of both sequences in which no member corresponds to one of the other."""
 
-    previous: range  # places that differ in the previous sequence
-    current: range  # and those in the current one
-    reaches_end: bool  # both ranges end with their sequences
+    previous: slice[int, int]  # places that differ in the previous sequence
+    current: slice[int, int]  # and those in the current one
+    reaches_end: bool  # both slices end with their sequences
 
 
 def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_grow: bool = False) -> list[Gap]:
@@ -80,7 +80,7 @@ def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_
         while not (is_last and can_grow) and end > i and stop > j and previous[end - 1] == current[stop - 1]:
             end, stop = end - 1, stop - 1
         if i < end or j < stop:
-            gaps.append(Gap(range(i, end), range(j, stop), end == len(previous) and stop == len(current)))
+            gaps.append(Gap(slice(i, end), slice(j, stop), end == len(previous) and stop == len(current)))
         i, j = (m, n) if is_last else (m + 1, n + 1)
     return gaps
 
@@ -293,7 +293,7 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
         gaps.pop()
     for gap in gaps[:DIFFERING_LINES]:
         start = gap.previous.start
-        old, new = "".join(lines[start : gap.previous.stop]), "".join(new_lines[gap.current.start : gap.current.stop])
+        old, new = "".join(lines[gap.previous]), "".join(new_lines[gap.current])
         context = "".join(lines[max(0, start - _CONTEXT_PARTS) : start])[-_CONTEXT_CHARACTERS:]
         reasons += _explain_piece(old, new, budget) or _explain_parts(context, old, new, budget)
     reasons += [TextReason(None)] if len(gaps) > DIFFERING_LINES else []
@@ -329,7 +329,7 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
     reasons: list[TextReason] = []
     for gap in find_gaps(parts, new_parts):
         start, stop = gap.previous.start, gap.previous.stop
-        old, new = parts[start:stop], new_parts[gap.current.start : gap.current.stop]
+        old, new = parts[gap.previous], new_parts[gap.current]
         before, after = "".join(parts[max(0, start - 1) : start]), "".join(parts[stop : stop + 1])
         piece_reasons = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
         if piece_reasons:
