@@ -189,8 +189,7 @@ def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *
     """Pair messages without equal content: by their calls, else by place, role and words."""
     call_ids, new_ids = [message.call_ids for message in previous], [message.call_ids for message in current]
     size = len(previous)
-    has_same_calls = can_grow and size <= len(current) and any(call_ids) and call_ids == new_ids[:size]
-    if size == len(current) or has_same_calls:
+    if can_grow and size <= len(current) and any(call_ids) and call_ids == new_ids[:size]:
         return list(zip(previous, current, strict=False))
     words: dict[bytes, frozenset[bytes]] = {}
     places = {ids: n for n, ids in reversed(list(enumerate(new_ids))) if ids}
@@ -203,16 +202,18 @@ def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *
         similar = (n for n in nearby if bool(ids) == bool(new_ids[n]))
         return next((n for n in similar if _may_correspond(old, current[n], words)), -1)
 
-    pairs = _pair_in_order(previous, current, find_counterpart)
-    while can_grow and pairs and pairs[-1][0] is None:
-        pairs.pop()
-    return pairs
+    return _pair_in_order(previous, current, find_counterpart, can_grow=can_grow)
 
 
 def _pair_in_order(
-    previous: Sequence[T], current: Sequence[T], find_counterpart: Callable[[T, int], int]
+    previous: Sequence[T], current: Sequence[T], find_counterpart: Callable[[T, int], int], *, can_grow: bool
 ) -> list[tuple[T | None, T | None]]:
-    """Pair each member with the place that `find_counterpart` returns, at or after the given one; -1: it has none."""
+    """Pair as many members by place, others with the place that `find_counterpart` returns, at or after a given one.
+
+    It returns -1 if there is none. If the sequence can grow, what only the current one has at its end is left out.
+    """
+    if len(previous) == len(current):
+        return list(zip(previous, current, strict=True))
     pairs: list[tuple[T | None, T | None]] = []
     next_place = 0
     for old in previous:
@@ -223,7 +224,7 @@ def _pair_in_order(
             pairs += [(None, new) for new in current[next_place:place]]
             pairs.append((old, current[place]))
             next_place = place + 1
-    return [*pairs, *((None, new) for new in current[next_place:])]
+    return pairs if can_grow else [*pairs, *((None, new) for new in current[next_place:])]
 
 
 def _may_correspond(old: _Message, new: _Message, words: dict[bytes, frozenset[bytes]]) -> bool:
@@ -251,13 +252,11 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
     envelope = new.envelope or old.envelope
     for gap in find_gaps(old.bytes, new.bytes, can_grow=is_last):
         segments, new_segments = old.segments[gap.previous], new.segments[gap.current]
-        pairs: list[tuple[Segment | None, Segment | None]] = list(zip(segments, new_segments, strict=False))
-        if len(segments) != len(new_segments):
-            pairs = _pair_in_order(segments, new_segments, partial(_find_same_role, new_segments, envelope))
-        while is_last and gap.reaches_end and pairs and pairs[-1][0] is None:
-            pairs.pop()
+        find_counterpart = partial(_find_same_role, new_segments, envelope)
         position = old.position + gap.previous.start
-        for segment, new_segment in pairs:
+        for segment, new_segment in _pair_in_order(
+            segments, new_segments, find_counterpart, can_grow=is_last and gap.reaches_end
+        ):
             mismatches.append(
                 _Mismatch(segment, new_segment, position, envelope, in_kept_message=True, is_followed=is_followed)
             )
