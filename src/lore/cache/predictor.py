@@ -163,22 +163,20 @@ class Predictor:
 
         A recorded request with the response id of an earlier one, in any recording, is a copy: it gets that prediction.
         """
-        if is_transcript(turn) or not turn.response_id:
-            return self._predicted(turn)
-        predicted = self._by_response.get(turn.response_id)
-        if predicted is None:
-            predicted = self._by_response[turn.response_id] = self._predicted(turn)
-        return predicted
-
-    def _predicted(self, turn: Turn) -> Predicted:
+        response_id = "" if is_transcript(turn) else turn.response_id
+        if response_id and response_id in self._by_response:
+            return self._by_response[response_id]
         name, predictor = self._predictor_for(turn)
-        if predictor is None:
-            return Predicted(name, UNKNOWN)
-        if self.model is not None:
-            self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
-        prediction = predictor.predict(turn).fitted()
-        state = predictor.state if isinstance(predictor, _WhatIfTranscriptCache) else None
-        return Predicted(name, prediction, predictor.learn(turn), state)
+        predicted = Predicted(name, UNKNOWN)
+        if predictor is not None:
+            if self.model is not None:
+                self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
+            prediction = predictor.predict(turn).fitted()
+            state = predictor.state if isinstance(predictor, _WhatIfTranscriptCache) else None
+            predicted = Predicted(name, prediction, predictor.learn(turn), state)
+        if response_id:
+            self._by_response[response_id] = predicted
+        return predicted
 
     def learn(self, turn: Turn) -> None:
         """Learn from the usage of a transcript's turn whose prediction is not needed."""
