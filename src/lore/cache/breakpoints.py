@@ -1,8 +1,8 @@
 """Caches that keep an entry at each breakpoint: Anthropic's, Bedrock's, Qwen's, OpenAI's since GPT-5.6.
 
-A request writes one entry at each breakpoint after what it read. It reads the longest living entry that a lookup from
-one of its breakpoints finds, and renews what it passed. Entries belong to prefixes, so every chain with the same prefix
-finds them. An entry can be read once the response that wrote it began.
+A request writes one entry at each breakpoint after the part that it read. It reads the longest living entry that a
+lookup from one of its breakpoints finds, and renews those before it. Entries belong to prefixes, so every chain with
+the same prefix finds them. An entry can be read once the response that wrote it began.
 
 Sources: the providers' documentation, refined by billed recordings (see the rows of `data/`).
 """
@@ -85,7 +85,7 @@ class Breakpoints:
         return prediction
 
     def _hit(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
-        """Return the place after which the longest readable entry is (-1: there is none), and the reason."""
+        """Return the place after which the longest readable entry is (-1: no entry), and the reason."""
         if not breakpoints:
             return -1, "no breakpoint after enough tokens" if request.breakpoints else "no breakpoint"
         at, unreadable = request.at, ""

@@ -58,7 +58,7 @@ def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
 
 
 def count_positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
-    """Return the number of positions from segment `start` to `end`, both included; kinds of `NO_POSITION` are none."""
+    """Return the number of positions from segment `start` to `end` (included); kinds of `NO_POSITION` do not count."""
     envelope, kinds = b"", list[str]()
     for place in range(start, end + 1):
         segment = prompt.segment_at(place)

@@ -105,7 +105,7 @@ class _WhatIfTranscriptCache(TranscriptCache):
     ) -> None:
         super().__init__(rules, where, breakpoints=breakpoints)
         self._seconds = seconds if breakpoints else None  # other caches offer no choice
-        self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, which shows what has expired
+        self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, by which entries expired
         self._change_counts = change_counts
         self._why = ""
 
@@ -267,7 +267,7 @@ def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float 
     """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
 
     All its writes get that lifetime. If the pause before the turn was longer than the `recorded` lifetime (in seconds;
-    None: unknown) but not than `seconds`, what expired counts as read instead of written: what was cached before the
+    None: unknown) but not than `seconds`, what expired counts as read instead of written: the tokens cached before the
     turn (`state.cached`) and not read, at most the turn's writes. Nothing is moved if the pause, `recorded` or
     `state.cached` is unknown, or if the log shows another cause of a loss (`continues` is False). Returns `turn` itself
     if nothing changes or no writes are recorded. A shorter lifetime adds no losses here.

@@ -73,7 +73,7 @@ class DatedRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What no other row of a file may share; a user's row replaces a packaged one of the same key."""
+        """The values that no other row of a file may share; a user's row replaces a packaged one of the same key."""
         return self.rule, self.provider, self.model, self.platform, self.above_tokens or 0, self.valid_from
 
 

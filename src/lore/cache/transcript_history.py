@@ -31,7 +31,7 @@ _FEWEST, _MOST = 1.0, 16.0  # bytes per token: other rates are not believed
 _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before any turn was billed
 _ENVELOPE = 600  # bytes of a record that no prompt holds
 _IMAGE = b'"type":"image"'
-_LOOKED_AT = 256  # bytes at the beginning of an output or block that say what it is
+_LOOKED_AT = 256  # bytes at the beginning of an output or block that show its kind
 _REASONING = re.compile(rb'"type"\s*:\s*"(?:reasoning|redacted_thinking)"')
 
 
@@ -177,7 +177,7 @@ class ModelHistory:
 
     @property
     def last(self) -> Position | None:
-        """The known position with the most entries; None: there is none."""
+        """The known position with the most entries; None: no position is known."""
         return self.positions[-1] if self.positions else None
 
     @property
@@ -194,7 +194,7 @@ class ModelHistory:
         return self.last
 
     def last_within(self, entries: int) -> Position | None:
-        """Return the last position with at most `entries` entries before it; None: there is none."""
+        """Return the last position with at most `entries` entries before it; None: no such position."""
         return next((place for place in reversed(self.positions) if place.entries <= entries), None)
 
     def first_expired(self, entries: int, pause: float | None) -> int | None:
@@ -241,7 +241,7 @@ class ModelHistory:
         return max(place.tokens, self.head)
 
     def add(self, place: Position) -> None:
-        """Add a position at the end, after forgetting those with as many entries or more, or with more tokens."""
+        """Add a position at the end, after forgetting those with the same entries or more, or with more tokens."""
         while self.last and (self.last.entries >= place.entries or self.last.tokens > place.tokens):
             self.positions.pop()
         self.positions.append(place)

@@ -71,7 +71,7 @@ class TurnState(Struct):
     earlier_position: int | None  # tokens at the position before the last known one
     signals: tuple[Signal, ...]  # that predict a fall of the read
     output: int | None  # tokens of the previous answer
-    level: ReadLevel  # what is expected to be read
+    level: ReadLevel  # the expected read
     expected_tokens: int  # estimated length of the prompt
     shared_head: int | None = None  # read if the head changed; None: the first turn was not a new conversation
     min_read: int | None = None  # the least that is read if only the history changed
@@ -93,7 +93,7 @@ class Predicted(NamedTuple):
     def limited_to(self, usage: Usage | None) -> Prediction:
         """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
 
-        If the prompt became shorter than what was to be read, the whole of it is only the most that can be read. The
+        If the prompt became shorter than the predicted read, its whole length is only the most that can be read. The
         size of a request says nothing about the cache, so comparisons with the usage take the original.
         """
         prediction = self.prediction
@@ -226,7 +226,7 @@ class TranscriptCache:
 
 
 def _has_kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage) -> bool:
-    """Return whether usage shows that reasoning stayed in the prompt: it grew by all that was added, or more was read.
+    """Return whether usage shows that reasoning stayed in the prompt: it grew by all additions, or more was read.
 
     A message that was sent into a running task begins no new task, and the provider keeps the reasoning. A prompt that
     shrank does not hold it, nor one whose read fell to what precedes it, whatever the estimate of what was added.

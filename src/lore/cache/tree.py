@@ -227,7 +227,7 @@ class Ruler:
         self._count: list[list[int]] = []  # of the latest path's model
 
     def measure(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
-        """Let the other methods measure this path, the chain's latest; call it for each path of a chain, in order."""
+        """Make this path, the chain's latest, the measured one; call it for each path of a chain, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
         self._count = self._counts.setdefault(model or "", [[0, 0] for _ in RATES])

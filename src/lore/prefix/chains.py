@@ -320,7 +320,7 @@ class Chains:
 
 
 def _asks_otherwise(previous: Prompt, prompt: Prompt) -> bool:
-    """Return whether a request is another conversation: system prompt and tools differ, and nobody answered."""
+    """Return whether a request is another conversation: system prompt and tools differ, and no answer follows."""
     return (
         len(previous.messages) == len(prompt.messages)
         and not likeness.has_same_system(previous, prompt)
@@ -421,7 +421,7 @@ class RequestEnds:
         if limit:
             key = hashes[limit - 1]
             end = self._ends.pop(key, None) or RequestEnd(turn, key, limit, turn)
-            end.turn = turn  # of an equal request: chains that pass its end go on noting when it was used
+            end.turn = turn  # of an equal request: chains that pass its end note when it was used
             self._ends[key] = end
             ends = [*(other for other in ends if other is not end), end]
             if len(self._ends) > ENDED_REQUESTS:
@@ -439,9 +439,9 @@ class RequestEnds:
 
 
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
-    """Return what selects a cache: model asked for, dialect, endpoint, account, provider, deployment.
+    """Return the fields that select a cache: model asked for, dialect, endpoint, account, provider, deployment.
 
-    Of the endpoint, query, model and the word for streaming are left out. What is not recorded is an empty text, for
+    Of the endpoint, query, model and the word for streaming are left out. A missing value is an empty text, for
     the model None, and so the same for all.
     """
     call, prompt = turn.call, turn.prompt

@@ -55,7 +55,9 @@ _RESULT_CODES = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
 _SIGNATURES = frozenset(("thoughtSignature", "thought_signature", "signature"))
-_IMAGE_SETTINGS = frozenset(("citations", "title", "context", "detail", "filename"))  # beside an image's bytes
+_IMAGE_SETTINGS = frozenset(
+    ("citations", "title", "context", "detail", "filename")
+)  # of an image, apart from its bytes
 # Members that the APIs define; the name of any other one is content.
 _API_MEMBERS = _THOUGHT | _IMAGE_SETTINGS | _SIGNATURES | _ITEM_IDS | _CALL_IDS | frozenset((
     "type", "role", "name", "content", "parts", "tool_calls", "function_call", "arguments", "input", "output", "action",
@@ -208,9 +210,9 @@ def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *
 def _pair_in_order(
     previous: Sequence[T], current: Sequence[T], find_counterpart: Callable[[T, int], int], *, can_grow: bool
 ) -> list[tuple[T | None, T | None]]:
-    """Pair as many members by place, others with the place that `find_counterpart` returns, at or after a given one.
+    """Pair members by place if their numbers are equal, else with the place from `start` on that is found (-1: none).
 
-    It returns -1 if there is none. If the sequence can grow, what only the current one has at its end is left out.
+    If the sequence can grow, members that only the current one has at its end are left out.
     """
     if len(previous) == len(current):
         return list(zip(previous, current, strict=True))

@@ -57,7 +57,7 @@ _RESULT = pattern(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_res
 
 
 def is_side_call(prompt: Prompt, call: Call) -> bool:
-    """Return whether a request is no turn of a conversation: a title, token count, probe, summary or the like."""
+    """Return whether a request is a side call of a conversation: a title, token count, probe, summary or the like."""
     return (
         call.endpoint.lower().endswith((*_COUNTING, "/compact"))
         or _PURPOSES.search(call.purpose.lower()) is not None

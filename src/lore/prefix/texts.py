@@ -62,7 +62,7 @@ def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_
     """Return where two sequences differ, in order; not always the shortest difference. O(n log n) at worst.
 
     With `can_grow` the current one is expected to continue after the end of the other, so equal ends are not matched
-    from behind; what was added is still a gap. Anchors are the members that occur once on each side, as far as their
+    from the end; an addition is still a gap. Anchors are the members that occur once on each side, as far as their
     order agrees (patience sorting).
     """
     i = j = common_prefix(previous, current)
@@ -256,7 +256,7 @@ class TextReason(Struct, frozen=True):
     code: Code | None  # None: no reason found
     what: Varies | SpellingChange = ""  # the kind of words that vary, or how the text is spelled
     previous: str = ""  # the piece that differs
-    current: str = ""  # what it became
+    current: str = ""  # the piece after the change
 
 
 class SearchBudget(Struct):

@@ -229,7 +229,7 @@ _MOST_OF_A_KIND = 16  # words of one prompt
 class VaryingWord(Struct, frozen=True):
     """A word that often differs in the next request, session or project."""
 
-    kind: VaryingKind  # what it is
+    kind: VaryingKind  # of the word
     start: int  # in characters of the text
     text: str  # the word as the prompt has it
 
