@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from itertools import chain as chained
-from itertools import count, islice, takewhile
+from itertools import count, islice
 
 from msgspec import Struct
 
@@ -107,9 +107,8 @@ class Chains:
         only if it began its chain. Sets `given_up`.
         """
         call = Call() if exchange is None else exchange.call
-        later = enumerate(prompt.messages)
-        first_message = takewhile(lambda numbered: not numbered[0] or numbered[1].kind != "envelope", later)
-        blocks = tuple([segment.data for _, segment in first_message if segment.kind != "envelope"])
+        second = next((at for at, segment in enumerate(prompt.messages) if at and segment.kind == "envelope"), None)
+        blocks = tuple([part.data for part in islice(prompt.messages, second) if part.kind != "envelope"])
         sender = likeness.identify_sender(prompt, exchange)
         request = _ChainRequest(prompt, hash(blocks), sender, purpose.is_side_call(prompt, call))
         chain, self.given_up = self._find_chain(request), ""
