@@ -159,10 +159,7 @@ class Breakpoints:
         return CacheEntry(ready, None if request.at is None else self._expiry(request, lifetime), lifetime)
 
     def _expiry(self, request: Request, lifetime: float) -> float:
-        """Return when an entry expires that a request writes or renews: a little later than documented.
-
-        Its lifetime starts with the response if that is known, otherwise the request.
-        """
+        """Return when an entry expires that a request writes or renews, counted from the response if it is known."""
         grace = self._look("lifetime_grace", request.model, request.at) or GRACE
         return max(request.at or 0.0, request.answered or 0.0) + lifetime * grace
 

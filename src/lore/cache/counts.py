@@ -181,10 +181,7 @@ def shortfall(previous: Turn, current: Turn) -> int | None:
 
 
 def significant_fall(previous: Turn, short: int | None) -> int | None:
-    """Return a shortfall `short`, but 0 if it is so small that it happens without any cause; None stays None.
-
-    Small: up to 1,000 tokens; if the previous usage reports no writes, up to 2 % of the tokens left if these are more.
-    """
+    """Return `short` if over 1,000 tokens and, without reported writes, 2 % of those left; else 0 (None: None)."""
     if not short or previous.usage is None:
         return short
     share = 0.0 if bills_writes(previous) else TOLERANCE_SHARE * (cached(previous.usage) or 0)

@@ -66,10 +66,7 @@ BROUGHT: dict[str, str] = dict.fromkeys(ENGINES, "engines")
 
 
 def parse_cache(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
-    """Return the name and the options of `NAME`, `NAME:` (both without options) or `NAME:OPTION=VALUE,OPTION=VALUE`.
-
-    The name is not checked, and may be empty. Raises as `options_in` does.
-    """
+    """Return name (unchecked) and options of `NAME`, `NAME:` or `NAME:OPTION=VALUE,…`; raise as `options_in` does."""
     name, _, options = text.partition(":")
     hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
     return name, options_in(options, f"--cache {name}:", hint) if options else ()

@@ -48,10 +48,7 @@ class Growth(Struct, frozen=True):
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
-    """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most.
-
-    `at` (seconds since the epoch; None: the latest rule) selects the rule by which positions are counted.
-    """
+    """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most; positions as counted at `at`."""
     runs = lookback(at).runs
     answer = input_bytes = images = positions = thinking = 0
     prompted, thinks, answered, group = False, False, False, -1

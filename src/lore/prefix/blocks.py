@@ -225,10 +225,7 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
 
 
 def drop_empty_members(raw: bytes) -> bytes:
-    """Return JSON without members that hold nothing (see the module); b"" if nothing remains; other text as it is.
-
-    A member that is an empty object stays, and so do schemas and arguments. A rest without members holds nothing.
-    """
+    """Return JSON without members that hold nothing (see the module); b"" if nothing remains; other text as it is."""
     if _EMPTY_VALUE.search(raw) is None:
         return raw
     try:

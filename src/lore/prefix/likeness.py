@@ -218,11 +218,7 @@ def has_same_system(previous: Prompt, current: Prompt) -> bool:
 
 
 def has_kept_system(previous: Prompt, current: Prompt) -> bool:
-    """Return whether the system prompt is the same, or texts of it only moved into the messages.
-
-    An agent that compacts may put its instructions after the messages that it keeps. Then the tools are the same, every
-    text of the system prompt was in the previous one, and those that are missing are blocks of messages.
-    """
+    """Return whether the system prompt is the same, or a compaction only moved texts of it into the messages."""
     if has_same_system(previous, current):
         return True
     if tools_of(previous) != tools_of(current):

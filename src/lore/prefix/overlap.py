@@ -117,10 +117,7 @@ def canonical_of(segment: Segment) -> bytes:
 
 
 def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tuple[list[Segment], list[Segment]]:
-    """Return the current prompt's segments that the previous one has nowhere, and the others.
-
-    The first `common` segments, which are equal, are in neither. What a compaction moves to another place is not fresh.
-    """
+    """Return the current segments after `common` that the previous prompt has nowhere, and the others."""
     form_of = cache(canonical_of)  # most segments are in both prompts, and most envelopes are equal
     previous_counts = Counter(map(form_of, iterate_from(previous, common, tail=True)))
     fresh, repeated = list[Segment](), list[Segment]()

@@ -255,15 +255,11 @@ def has_summary_heading(segment: Segment) -> bool:
 
 
 def is_placeholder(segment: Segment) -> bool:
-    """Return whether a segment has no text, or one of under 240 characters.
-
-    It may have up to 479 if it says that something was left out. If it does not say so, a text that begins like
-    `Summary so far:` is no placeholder, but a short summary.
-    """
+    """Return whether a text has under 240 characters, or under 480 that say that something was left out."""
     text = (block_of(segment).text or "").strip()
     if len(text) < 2 * _PLACEHOLDER and _CUT.search(text) is not None:
         return True
-    return len(text) < _PLACEHOLDER and _FIRST_WORDS.match(text.lower()) is None
+    return len(text) < _PLACEHOLDER and _FIRST_WORDS.match(text.lower()) is None  # that would be a short summary
 
 
 def retells(segment: Segment, removed: Iterable[Segment]) -> bool:
