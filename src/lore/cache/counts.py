@@ -143,7 +143,9 @@ def lifetime(turn: Turn, previous: float | None) -> float | None:
     wrote = usage.write_tokens
     if wrote is None and turn.basis is None:
         wrote = len(turn.prompt.breakpoints) + turn.prompt.auto_breakpoint
-    return asked_lifetime(turn) or FIVE_MINUTES if wrote and is_claude(turn) else previous
+    if wrote and is_claude(turn):
+        return asked_lifetime(turn) or FIVE_MINUTES
+    return previous
 
 
 def pause_between(previous: Turn, current: Turn) -> float | None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from msgspec import Struct
 
 from lore.model.deferred import pattern, read_table
-
-Version: TypeAlias = tuple[int, ...]
 
 
 class Counts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +63,7 @@ def find_fall(
 _VERSION = pattern(r"\d{1,6}(?:\.\d{1,6}){0,5}", re.ASCII)
 
 
-def version_of(text: str) -> Version:
+def version_of(text: str) -> tuple[int, ...]:
     """Return the numbers of a version (`2.1.119-beta` is `2.1.119`); empty if the text does not begin with one."""
     match = _VERSION.match(text)
     return tuple(map(int, match[0].split("."))) if match else ()

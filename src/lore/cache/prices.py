@@ -172,7 +172,6 @@ _FACTORS = {
     ("speed", "fast"): "fast", ("service_tier", "fast"): "fast", ("service_tier", "priority"): "priority",
     ("service_tier", "flex"): "flex", ("service_tier", "batch"): "batch", ("inference_geo", "us"): "us",
 }  # fmt: skip
-_ADVISOR = "advisor_message"
 
 
 def bill_price(
@@ -200,7 +199,7 @@ def bill_price(
         rules.price(
             where.provider, part.model or as_model or model, where.platform, at, implicit=implicit, listed=listed,
             prompt_tokens=None if part.kind == RUN else sum([getattr(part, name) or 0 for name in SUMMED_COUNTS[:3]]),
-            extras=[factor for factor in factors if factor != "fast" or part.kind != _ADVISOR],
+            extras=[factor for factor in factors if factor != "fast" or part.kind != "advisor_message"],
         )
         for part in bill.iterations
     ]  # fmt: skip

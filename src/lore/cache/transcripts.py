@@ -50,9 +50,6 @@ class ReadLevel(Struct, frozen=True):
     is_sure: bool = True  # the log itself decides it
 
 
-_FIRST = ReadLevel(None, "first")
-
-
 class TurnState(Struct):
     """Everything that is known of a turn of a transcript before its usage is read."""
 
@@ -275,7 +272,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         cached=chain.cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
         lifetime=chain.lifetime if history.last is None else history.last.lifetime,
         least_lifetime=chain.least_lifetime, changes=turn.changes, model=model, model_changed=model_changed,
-        head_changed=head_changed, signals=signals, level=_FIRST, expected_tokens=0,
+        head_changed=head_changed, signals=signals, level=ReadLevel(None, "first"), expected_tokens=0,
         new_positions=distance if last is None or not breakpoints or last.entries != base else grown.positions,
         earlier_position=history.positions[-2].tokens if len(history.positions) > 1 else None,
         output=chain.output if base == size and not model_changed else None,

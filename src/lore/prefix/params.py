@@ -8,7 +8,7 @@ cache's key.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from lore.model.canonical import canonical, encode, printable, text_of
 from lore.model.cause import Cause
@@ -91,10 +91,6 @@ _RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste
 _SHOWN_CHARACTERS = 60  # of a value
 
 
-# A field whose value changed: its name in the request, the previous and the current value as JSON, None if left out.
-FieldChange: TypeAlias = tuple[str, bytes | None, bytes | None]
-
-
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
     """Return the causes of changed fields, one for each code.
 
@@ -109,7 +105,7 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     elif provider == "xai":
         family = "xai"
     costs = _COSTS[family]
-    changes = _find_field_changes(previous.params, current.params)
+    changes = [*_find_field_changes(previous.params, current.params)]
     (name, _, before), (_, _, after) = (call.route.partition(": ") for call in (previous_call, current_call))
     changes += [(name, encode(before), encode(after))] if before and after and before != after else []
     all_causes: list[Cause] = []
@@ -134,23 +130,23 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     return list(causes.values())
 
 
-def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -> list[FieldChange]:
-    """Return the changed fields that a cache may depend on."""
-    changed_fields: list[FieldChange] = []
+def _find_field_changes(
+    previous: dict[str, bytes], current: dict[str, bytes]
+) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """Yield the changed fields that a cache may depend on: name, previous and current JSON (None: left out)."""
     for name in dict.fromkeys((*previous, *current)):
         before, after = previous.get(name), current.get(name)
         if before == after:
             continue
-        changes: list[FieldChange] = [(name, before, after)]
+        changes = [(name, before, after)]
         if name in _NESTED:
-            old, new = raw_members(before or b"") or {}, raw_members(after or b"") or {}
-            changes = [(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
-        changed_fields += [
-            (field, old, new)
-            for field, old, new in changes
-            if (name in _FIELDS or field in _FIELDS) and _effective_value(field, old) != _effective_value(field, new)
-        ]
-    return changed_fields
+            members, new_members = raw_members(before or b"") or {}, raw_members(after or b"") or {}
+            keys = dict.fromkeys((*members, *new_members))
+            changes = [(f"{name}.{key}", members.get(key), new_members.get(key)) for key in keys]
+        for field, old, new in changes:
+            is_known = name in _FIELDS or field in _FIELDS
+            if is_known and _effective_value(field, old) != _effective_value(field, new):
+                yield field, old, new
 
 
 def _effective_value(name: str, raw: bytes | None) -> bytes:
