@@ -89,9 +89,7 @@ def most_specific(
     rows: Iterable[BreakpointRule], api: str, provider: str, model: str, platform: str, at: float
 ) -> BreakpointRule | None:
     """Return the most specific row that holds for a request at a time, else None; `model` is a `served.normal_name`."""
-    matching = [
-        row for row in rows if api in row.apis and row.since <= at and row.holds_for(provider, model, platform)
-    ]  # fmt: skip
+    matching = [row for row in rows if api in row.apis and row.since <= at and row.holds_for(provider, model, platform)]
     return max(matching, key=lambda row: (*row.specificity, row.valid_from), default=None)
 
 

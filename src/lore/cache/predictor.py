@@ -139,7 +139,7 @@ class Predictor:
 
     def __init__(
         self, rules: DatedRules, cache: str | None = None, change: WhatIf = NO_CHANGE, count: Count | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.rules = rules
         self.model = change.model
         self.change_counts = ChangeCounts()
@@ -198,7 +198,7 @@ class Predictor:
             seconds, has_breakpoints = self._change.lifetime, name in WITH_BREAKPOINTS
             predictor = _WhatIfTranscriptCache(
                 self.rules, seconds, self.change_counts, where, breakpoints=has_breakpoints
-            )  # fmt: skip
+            )
         elif predictor is None:
             predictor = self._make_request_predictor(key, turn)
         self._of_recording[key] = predictor

@@ -113,7 +113,7 @@ _MULTIPLES = {
 
 def rates(
     find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
-) -> Price | None:  # fmt: skip
+) -> Price | None:
     """Return the prices of the rules that `find` returns by name (`price_read`), multiplied by the factors.
 
     A factor's multiple is the rule `multiple_FACTOR`; a price without a rule of its own is a multiple of the uncached

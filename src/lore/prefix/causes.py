@@ -15,17 +15,10 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
+from lore.model import differences as d
 from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.deferred import pattern
-from lore.model.differences import (
-    BehindBreakpoint,
-    HeaderChanged,
-    PartialPrompt,
-    PromptParted,
-    TailWithoutBreakpoint,
-    ThinkingChanged,
-)
 from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.limits import RESPELLED_SEGMENTS
 from lore.model.providers import has_exact_breakpoints, provider_of, without_platform
@@ -84,13 +77,13 @@ def find_causes(
     if overlap.is_covered or objects[0] != objects[1]:
         return fields
     if (previous.partial or current.partial) and overlap.common >= len(previous.head):
-        return (Cause(Code.CONTINUATION, "messages", PartialPrompt(), overlap.common),)
+        return (Cause(Code.CONTINUATION, "messages", d.PartialPrompt(), overlap.common),)
     provider = provider_of(current_call.endpoint, current.model, current.dialect)
     tail = _explain_tail(previous, current, overlap, provider)
     if overlap.common >= count_cached_segments(previous):
         place = locate_difference(previous, current, overlap.common)
         section = None if place is None else place.section
-        after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), overlap.common)
+        after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, d.BehindBreakpoint(), overlap.common)
         return (*fields, after_breakpoint, *tail)
     has_template = current.dialect == "openai-chat" and provider not in _APIS
     content = _explain_content(previous, current, overlap, changes, has_template=has_template)
@@ -115,7 +108,7 @@ _order = attrgetter("is_harmless", "position", "code")
 
 def _find_expected(
     previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, all_read: bool
-) -> tuple[Cause, ...]:  # fmt: skip
+) -> tuple[Cause, ...]:
     """Return the causes that entitle the current prompt to differ."""
     names = without_platform(previous.model), without_platform(current.model)
     # another model reads nothing of this cache: if all of it was read, the other name is of the same model
@@ -157,7 +150,7 @@ def _explain_fields(
         else:
             causes.append(replace(cause, override="expected") if cause.position >= limit else cause)
     if previous.dropped != current.dropped:
-        evidence = HeaderChanged(dropped=True)
+        evidence = d.HeaderChanged(dropped=True)
         causes.append(Cause(Code.BILLING_HEADER_CHANGED, "system", evidence, limit, "expected", "system[0]"))
     return tuple(causes)
 
@@ -174,7 +167,7 @@ def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, provider:
     last = len(previous.head) + message_start(previous, len(previous.messages))
     if overlap.is_covered_canonically or overlap.canonical < last:
         return ()
-    return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", TailWithoutBreakpoint(), 0),)
+    return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", d.TailWithoutBreakpoint(), 0),)
 
 
 def _explain_content(
@@ -189,7 +182,7 @@ def _explain_content(
             place = locate_difference(previous, current, overlap.canonical)
             section = "messages" if place is None else place.section
             is_shorter = current.segment_at(overlap.canonical) is None
-            evidence = PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
+            evidence = d.PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
             causes.append(Cause(Code.PREFIX_MOVED, section, evidence, overlap.canonical))
     may_omit_thinking = has_template and begins_user_turn(current)
     causes = [cause for cause in causes if cause.position < limit]
@@ -200,7 +193,7 @@ def _explain_content(
             cause = replace(cause, override="expected", qualifiers=("stored-otherwise",))
         elif _is_first_message_rewritten(cause, causes, previous):
             cause = replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)
-        elif may_omit_thinking and isinstance(evidence, ThinkingChanged) and evidence.change == "gone":
+        elif may_omit_thinking and isinstance(evidence, d.ThinkingChanged) and evidence.change == "gone":
             # templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2, MiniMax M2 and gpt-oss omit it at a user's new prompt
             cause = replace(cause, override="unattributable", evidence=replace(evidence, templated=True))
         named.append(cause)

@@ -26,19 +26,8 @@ from lore.model.codes import CauseKind, Code
 from lore.model.jsonslice import raw_members
 from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
-from lore.prefix import blocks
+from lore.prefix import blocks, texts
 from lore.prefix.overlap import canonical_of, excerpt, excerpt_pair, excerpt_pieces, has_same_content
-from lore.prefix.texts import (
-    TOPICS,
-    Gap,
-    SearchBudget,
-    SpellingChange,
-    TextReason,
-    explain_text,
-    find_gaps,
-    name_segment_spelling,
-    name_value_spelling,
-)
 from lore.prefix.volatile import find_topic, find_volatile_addition, find_volatile_word, find_wrapper, is_reminder
 
 T = TypeVar("T")
@@ -48,7 +37,7 @@ _PAIRS_OF_CALL = 2  # that hold its id: the call and its result
 _SEARCHED_MESSAGES = 8  # in which the counterpart of a message is looked for
 _STARTS = ("envelope", "opaque")  # kinds of a message's first segment
 # Codes of text that programs insert; a model that writes about git or memory is not one.
-_INSERTED = frozenset(code for code, _ in TOPICS.values())
+_INSERTED = frozenset(code for code, _ in texts.TOPICS.values())
 _ITEM_IDS = frozenset(("id", "status"))  # members that name an item of the Responses API
 _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 _RESULT_CODES = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX)
@@ -163,7 +152,7 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
     """Pair the messages that differ. An inserted one gets the position before which it was inserted."""
     pairs: list[_MessagePair] = []
     old_bytes, new_bytes = ([message.bytes for message in side] for side in (previous, current))
-    for gap in find_gaps(old_bytes, new_bytes, can_grow=can_grow):
+    for gap in texts.find_gaps(old_bytes, new_bytes, can_grow=can_grow):
         old, new = previous[gap.previous], current[gap.current]
         may_grow = can_grow and gap.reaches_end
         if may_grow and len(old) == 1 and new and _may_correspond(old[0], new[0], {}):
@@ -172,8 +161,8 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
         i = j = 0
         in_gap: list[_MessagePair] = []
         contents, new_contents = ([tuple(map(canonical_of, m.segments)) for m in side] for side in (old, new))
-        parts = find_gaps(contents, new_contents, can_grow=may_grow)
-        for part in [*parts, Gap(slice(len(old), len(old)), slice(len(new), len(new)), reaches_end=True)]:
+        parts = texts.find_gaps(contents, new_contents, can_grow=may_grow)
+        for part in [*parts, texts.Gap(slice(len(old), len(old)), slice(len(new), len(new)), reaches_end=True)]:
             in_gap += zip(old[i : part.previous.start], new[j : part.current.start], strict=False)  # equal content
             i, j = part.previous.stop, part.current.stop
             in_gap += _pair_different(
@@ -252,7 +241,7 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
     """Return how one message became another; blocks that the last one gained at its end are no difference."""
     mismatches: list[_Mismatch] = []
     envelope = new.envelope or old.envelope
-    for gap in find_gaps(old.bytes, new.bytes, can_grow=is_last):
+    for gap in texts.find_gaps(old.bytes, new.bytes, can_grow=is_last):
         segments, new_segments = old.segments[gap.previous], new.segments[gap.current]
         find_counterpart = partial(_find_same_role, new_segments, envelope)
         position = old.position + gap.previous.start
@@ -305,12 +294,12 @@ class _BlockPair:
             changed = {key for key in urls[0] | urls[1] if urls[0].get(key) != urls[1].get(key)}
         return self.kinds == {"image"} and bool(changed) and changed <= _IMAGE_SETTINGS
 
-    def excerpts(self, reason: TextReason | None = None) -> tuple[str, str]:
+    def excerpts(self, reason: texts.TextReason | None = None) -> tuple[str, str]:
         """Return both sides around the first byte in which the segments, or the pieces of `reason`, differ."""
         if reason is None:
             return excerpt_pair(self.previous, self.current)
-        texts = self.before.text or "", self.after.text or ""
-        return excerpt_pieces(self.previous, self.current, texts, (reason.previous, reason.current))
+        both_texts = self.before.text or "", self.after.text or ""
+        return excerpt_pieces(self.previous, self.current, both_texts, (reason.previous, reason.current))
 
 
 class _SectionExplainer:
@@ -318,12 +307,12 @@ class _SectionExplainer:
 
     def __init__(
         self, section: str, mismatches: Sequence[_Mismatch], context: PromptContext, only_previous: Counter[bytes]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._only_previous = only_previous  # segments that only the previous prompt has, with their number
         self._section = section
         self._mismatches = mismatches
         self._context = context
-        self._budget = SearchBudget()
+        self._budget = texts.SearchBudget()
         cuts = [mismatch for mismatch in mismatches if mismatch.current is None]
         self._removed_blocks = {mismatch.segment.data for mismatch in cuts}
         self._is_answer_gone = any(blocks.is_by_model(cut.envelope) and not cut.in_kept_message for cut in cuts)
@@ -377,7 +366,7 @@ class _SectionExplainer:
         pair = _BlockPair(previous, current, mismatch)
         before, after, path = pair.before, pair.after, pair.path
         if before.text == after.text and has_same_content(previous, current):
-            return [name_segment_spelling(previous, current).cause(self._section, mismatch.position, path)]
+            return [texts.name_segment_spelling(previous, current).cause(self._section, mismatch.position, path)]
         if previous.kind == current.kind and blocks.differ_in_empty_members(previous, current):
             return [self._explain_empty(mismatch, whole=False)]
         if blocks.is_header(previous) and blocks.is_header(current):
@@ -444,7 +433,7 @@ class _SectionExplainer:
             return Code.REMINDER_MOVED, ""
         topic = find_topic("", text, "")
         if topic is not None:
-            return TOPICS[topic]
+            return texts.TOPICS[topic]
         was_sent = mismatch.current is None and self._section == "messages"
         if was_sent and (mismatch.in_kept_message or not self._is_answer_gone):
             was_last = not mismatch.in_kept_message and mismatch is self._mismatches[-1]  # nothing equal follows it
@@ -507,7 +496,7 @@ class _SectionExplainer:
         rewritten = self._cause(pair.mismatch, Code.TOOL_RESULT_REWRITTEN, evidence)
         by_code: dict[Code, Cause] = {}
         is_searched = pair.is_small and not self._context.cleared  # the log says why
-        reasons = explain_text(before.text or "", after.text or "", self._budget) if is_searched else []
+        reasons = texts.explain_text(before.text or "", after.text or "", self._budget) if is_searched else []
         for reason in reasons[:16]:
             if reason.code is not None and reason.code in _RESULT_CODES:
                 by_code.setdefault(reason.code, self._reason_cause(pair, reason))
@@ -534,7 +523,7 @@ class _SectionExplainer:
         if blocks.is_by_model(pair.mismatch.envelope) and blocks.differ_in_inline_thought(before, after):
             change = "gone" if len(after) < len(before) else "added"
             return [self._cause(pair.mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, change))]
-        reasons = explain_text(before, after, self._budget) if pair.is_small else [TextReason(None)]
+        reasons = texts.explain_text(before, after, self._budget) if pair.is_small else [texts.TextReason(None)]
         causes = [self._reason_cause(pair, reason) for reason in reasons]
         if (pair.previous.data[:1] == b'"') != (pair.current.data[:1] == b'"') and (
             _share_words(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"), {})
@@ -543,9 +532,9 @@ class _SectionExplainer:
             causes.append(self._cause(pair.mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(pair.path, "shape")))
         return causes
 
-    def _reason_cause(self, pair: _BlockPair, reason: TextReason) -> Cause:
+    def _reason_cause(self, pair: _BlockPair, reason: texts.TextReason) -> Cause:
         path, code, what, excerpts = pair.path, reason.code, reason.what, pair.excerpts(reason)
-        if isinstance(what, SpellingChange):
+        if isinstance(what, texts.SpellingChange):
             evidence = d.Respelled(path, what.spelling, *excerpts)
             return self._cause(pair.mismatch, what.code, evidence, override=what.override)
         if code is None or (code in _INSERTED and blocks.is_by_model(pair.mismatch.envelope)):
@@ -558,10 +547,10 @@ class _SectionExplainer:
             return self._cause(pair.mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, "signature"))
         arguments = blocks.read_argument_texts(pair.before, pair.after)
         if arguments is not None:
-            reasons = explain_text(*arguments, self._budget)
+            reasons = texts.explain_text(*arguments, self._budget)
             if len(reasons) == 1 and reasons[0].code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED):
                 return self._reason_cause(pair, reasons[0])
-        spelling = name_value_spelling(pair.previous.data, pair.current.data)
+        spelling = texts.name_value_spelling(pair.previous.data, pair.current.data)
         if spelling is not None:
             return spelling.cause(self._section, pair.mismatch.position, pair.path)
         return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)

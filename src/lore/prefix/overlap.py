@@ -246,7 +246,7 @@ def excerpt_pair(previous: Segment, current: Segment) -> tuple[str, str]:
 
 def excerpt_pieces(
     previous: Segment, current: Segment, texts: tuple[str, str], pieces: tuple[str, str]
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """Return excerpts of two segments, which hold `texts`, around the first byte in which two pieces of them differ.
 
     If a piece is empty, something was inserted or removed: both show that place.

@@ -114,9 +114,7 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
         code = _FIELDS.get(path) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
         shown, unknown_member = (path, None) if path in _FIELDS else (field, member)
         level = costs.get(path) or costs.get(code, "unknown")
-        evidence = ParameterChanged(
-            shown, _shorten(old), _shorten(new), _SETTINGS[code], family, level, unknown_member
-        )  # fmt: skip
+        evidence = ParameterChanged(shown, _shorten(old), _shorten(new), _SETTINGS[code], family, level, unknown_member)
         all_causes.append(_cause_of(code, path, evidence, current))
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
     if None not in (previous_call.betas, current_call.betas) and betas != new_betas:

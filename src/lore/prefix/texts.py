@@ -16,18 +16,12 @@ from typing import Any, AnyStr, cast
 
 from msgspec import Struct
 
+from lore.model import limits
 from lore.model.canonical import canonical, decode, encode
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.deferred import pattern
 from lore.model.differences import Respelled, Spelling, Varies
-from lore.model.limits import (
-    DIFFERENCE_CHARACTERS,
-    DIFFERENCE_WINDOW,
-    DIFFERING_LINES,
-    DIFFERING_TEXT_BYTES,
-    HEADING_CHARACTERS,
-)
 from lore.model.turn import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.volatile import find_changed_words, find_topic, find_volatile_addition, name_changed_numbers
@@ -208,7 +202,7 @@ def name_value_spelling(previous: bytes, current: bytes) -> SpellingChange | Non
         values = decode(previous), decode(current)
         if previous != current and encode(_normalise_numbers(values[0])) == encode(_normalise_numbers(values[1])):
             return SpellingChange(Code.SERIALISATION_CHANGED, "number")
-        small = len(previous) + len(current) <= DIFFERING_TEXT_BYTES
+        small = len(previous) + len(current) <= limits.DIFFERING_TEXT_BYTES
         pairs = list(_differing_texts(*values)) if small else []
     except (ValueError, RecursionError):
         return None
@@ -262,7 +256,7 @@ class TextReason(Struct, frozen=True):
 class SearchBudget(Struct):
     """How many characters may still be searched for reasons: a pair in which all differs is not worth more."""
 
-    characters: int = DIFFERENCE_CHARACTERS
+    characters: int = limits.DIFFERENCE_CHARACTERS
 
     def spend(self, *texts: str) -> bool:
         """Charge for a search and return whether the budget covers it; if not, only a small cost: search only if so."""
@@ -291,12 +285,12 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     gaps = find_gaps(lines, new_lines)
     if is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated lines
         gaps.pop()
-    for gap in gaps[:DIFFERING_LINES]:
+    for gap in gaps[: limits.DIFFERING_LINES]:
         start = gap.previous.start
         old, new = "".join(lines[gap.previous]), "".join(new_lines[gap.current])
         context = "".join(lines[max(0, start - _CONTEXT_PARTS) : start])[-_CONTEXT_CHARACTERS:]
         reasons += _explain_piece(old, new, budget) or _explain_parts(context, old, new, budget)
-    reasons += [TextReason(None)] if len(gaps) > DIFFERING_LINES else []
+    reasons += [TextReason(None)] if len(gaps) > limits.DIFFERING_LINES else []
     first = {(reason.code, reason.what): reason for reason in reversed(reasons)}
     return [reason for reason in reasons if first[reason.code, reason.what] is reason]
 
@@ -310,12 +304,12 @@ def _split_lines(previous: str, current: str) -> tuple[list[str], list[str], boo
     """Return the lines of both texts around their differences, and whether they differ beyond these."""
     front = common_prefix(previous, current)
     back = common_suffix(previous, current, min(len(previous), len(current)) - front)
-    begin = previous.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
+    begin = previous.rfind("\n", 0, max(0, front - limits.HEADING_CHARACTERS)) + 1
     lines: list[list[str]] = []
     is_cut = False
     for text in (previous, current):
         end = text.find("\n", max(front, len(text) - back)) + 1 or len(text)
-        window_end = text.find("\n", front + DIFFERENCE_WINDOW) + 1 or len(text)
+        window_end = text.find("\n", front + limits.DIFFERENCE_WINDOW) + 1 or len(text)
         is_cut = is_cut or window_end < end
         lines.append(_LINE.findall(text[begin : min(end, window_end)]))
     return lines[0], lines[1], is_cut
@@ -335,7 +329,7 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
         if piece_reasons:
             reasons += piece_reasons
             continue
-        if not len(old) == len(new) <= DIFFERING_LINES:
+        if not len(old) == len(new) <= limits.DIFFERING_LINES:
             old, new = ["".join(old)], ["".join(new)]
         for number, (piece, new_piece) in enumerate(zip(old, new, strict=True), start):
             if piece != new_piece:
