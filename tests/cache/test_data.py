@@ -31,7 +31,7 @@ CLAUDES = sorted({(model, since) for provider, model, since in PRICED if provide
 def test_each_row_of_rules_is_complete(row):
     assert date(1970, 1, 1) < row.valid_from < date(2028, 1, 1)
     assert row.source == "measured" or URL.fullmatch(row.source)
-    assert row.unit == RULES[row.rule].unit
+    assert row.unit == RULES[row.rule][1]
     assert row.provider in PROVIDERS
     assert fnmatchcase(re.sub(r"\[(.)[^]]*\]", r"\1", row.model).replace("*", "x"), row.model)
     assert row.model != "*" or row.rule not in NEVER_FOR_ALL  # an unknown model is unknown

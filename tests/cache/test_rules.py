@@ -366,4 +366,4 @@ def test_value_has_the_kind_of_its_rule(rule, value):
         assert rule in error.message  # noqa: PT017 - most values are refused
     else:
         kinds = {"number": Decimal, "whole": Decimal, "flag": bool, "text": str}
-        assert row.value is None or isinstance(row.value, kinds[RULES[rule].kind])
+        assert row.value is None or isinstance(row.value, kinds[RULES[rule][0]])

@@ -100,7 +100,7 @@ class CacheModel(Protocol):
     """A model of one provider's or engine's prompt cache."""
 
     def predict(self, request: Request) -> Prediction:
-        """Return what the cache would do, and remember what it would keep. Cost: O(pieces after `same`)."""
+        """Return the reads and writes of the cache, and remember its entries. Cost: O(pieces after `same`)."""
         ...
 
     def learn(self, usage: Usage | None) -> str:
@@ -116,7 +116,7 @@ class Simulate(Struct, frozen=True, forbid_unknown_fields=True):
     tolerance: float = 0.02  # the share of a prompt by which a billed read may fall short of its prediction
 
     def fault(self) -> str:
-        """Return what is wrong with these settings; empty if nothing is."""
+        """Return the fault of these settings; empty if they are valid."""
         if self.rules is not None and not self.rules.strip():
             return "rules is empty: name a file"
         if any(not name.strip() for name in self.caches):

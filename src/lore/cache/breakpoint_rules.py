@@ -58,10 +58,7 @@ class DatedRow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def specificity(self) -> tuple[bool, bool, int, bool, bool]:
-        """A sort key by which the greatest of several rows that hold is used; the latest one among equals.
-
-        The user's own rows come first, then whole names, longer patterns, rows for one platform, rows for one provider.
-        """
+        """Sort key; the greatest row is used: the user's, whole names, long patterns, one platform, one provider."""
         literals = len(_SPECIAL.sub("", self.model))
         return self.own, literals == len(self.model), literals, bool(self.platform), self.provider != "*"
 
@@ -91,13 +88,8 @@ class BreakpointRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=
 def most_specific(
     rows: Iterable[BreakpointRule], api: str, provider: str, model: str, platform: str, at: float
 ) -> BreakpointRule | None:
-    """Return the most specific of the rows (`DatedRow.specificity`) that hold for a request at a time; None: none does.
-
-    `model` is spelled as the tables spell it (`served.normal_name`).
-    """
-    matching = [
-        row for row in rows if api in row.apis and row.since <= at and row.holds_for(provider, model, platform)
-    ]  # fmt: skip
+    """Return the most specific row that holds for a request at a time, else None; `model` is a `served.normal_name`."""
+    matching = [row for row in rows if api in row.apis and row.since <= at and row.holds_for(provider, model, platform)]
     return max(matching, key=lambda row: (*row.specificity, row.valid_from), default=None)
 
 

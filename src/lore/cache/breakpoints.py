@@ -1,8 +1,8 @@
 """Caches that keep an entry at each breakpoint: Anthropic's, Bedrock's, Qwen's, OpenAI's since GPT-5.6.
 
-A request writes one entry at each breakpoint after what it read. It reads the longest living entry that a lookup from
-one of its breakpoints finds, and renews what it passed. Entries belong to prefixes, so every chain with the same prefix
-finds them. An entry can be read once the response that wrote it began.
+A request writes one entry at each breakpoint after the part that it read. It reads the longest living entry that a
+lookup from one of its breakpoints finds, and renews those before it. Entries belong to prefixes, so every chain with
+the same prefix finds them. An entry can be read once the response that wrote it began.
 
 Sources: the providers' documentation, refined by billed recordings (see the rows of `data/`).
 """
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -68,10 +67,16 @@ class Breakpoints:
         request = replace(request, breakpoints=tuple(valid))
         path = self._tree.path(request)
         self._ruler.measure(request.chain, path, request.pieces, request.model)
-        breakpoints = self._usable(request)
         if not request.pieces:
             self._pending = None
             return UNKNOWN
+        least = self._look("minimum_tokens", request.model, request.at) or 0
+        billed_at, position = self._ruler.billed_at, self._ruler.position
+        # a shorter prefix is not cached; an estimate that is near the minimum counts as enough: usage will show it
+        breakpoints = tuple([
+            breakpoint for breakpoint in valid
+            if position(breakpoint.place) * (1.0 if billed_at(breakpoint.place) is not None else NEARLY) >= least
+        ])  # fmt: skip
         hit, reason = self._hit(request, path, breakpoints)
         self._pending = _Pending(request, path, hit)
         prediction = self._predicted(request, breakpoints, hit, reason)
@@ -79,68 +84,58 @@ class Breakpoints:
         self._began = request.answered or request.at or self._began
         return prediction
 
-    def _usable(self, request: Request) -> tuple[Breakpoint, ...]:
-        """Return the breakpoints after at least the minimum of tokens; a shorter prefix is not cached.
-
-        An estimate that is near the minimum counts as enough: usage will show it.
-        """
-        least = self._look("minimum_tokens", request.model, request.at) or 0
-        billed_at, position = self._ruler.billed_at, self._ruler.position
-        return tuple([
-            breakpoint for breakpoint in request.breakpoints
-            if position(breakpoint.place) * (1.0 if billed_at(breakpoint.place) is not None else NEARLY) >= least
-        ])  # fmt: skip
-
-    # reading
-
     def _hit(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
-        """Return the place after which the longest readable entry is (-1: there is none), and the reason."""
+        """Return the place after which the longest readable entry is (-1: no entry), and the reason."""
         if not breakpoints:
             return -1, "no breakpoint after enough tokens" if request.breakpoints else "no breakpoint"
-        old = ""
+        at, unreadable = request.at, ""
         for place in self._places(request, path, breakpoints):
             entry = self._entries.get(path.nodes[place])
-            why = "" if entry is None else _unreadable(entry, request.at)
-            if entry is not None and not why:
-                at = any(place == breakpoint.place for breakpoint in breakpoints)
-                return place, "entry at a breakpoint" if at else "entry before a breakpoint"
-            old = old or why
-        if old:
-            return -1, old
+            if entry is None:
+                continue
+            if at is not None and entry.ready is not None and at < entry.ready:
+                unreadable = unreadable or "not readable yet: the response that writes it had not begun"
+            elif at is not None and entry.expires is not None and at > entry.expires:
+                unreadable = unreadable or "expired"
+            else:
+                is_at = any(place == breakpoint.place for breakpoint in breakpoints)
+                return place, "entry at a breakpoint" if is_at else "entry before a breakpoint"
+        if unreadable:
+            return -1, unreadable
         stored = any(node in self._entries for node in path.nodes)
         return -1, "the entry is out of the lookback" if stored else "nothing stored"
 
     def _places(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
         """Yield the places at which an entry is looked up, in that order."""
-        compared = self._look("compared_breakpoints", request.model, request.at)
-        if compared is not None:
-            yield from _places_with_entries(path.nodes, self._latest, int(compared), breakpoints[-1].place)
+        nodes, compared = path.nodes, self._look("compared_breakpoints", request.model, request.at)
+        if compared is not None:  # those of the latest entries up to the last breakpoint; nodes ascend along a path
+            newest = list(dict.fromkeys(reversed(self._latest)))[: int(compared)]
+            places = ((bisect_left(nodes, node), node) for node in newest)
+            end = breakpoints[-1].place
+            yield from sorted({at for at, node in places if at <= end and nodes[at] == node}, reverse=True)
             return
         limit = int(self._look("lookback", request.model, request.at) or 0)
         runs = bool(self._look("lookback_runs", request.model, request.at))
         for breakpoint in reversed(breakpoints):  # its own place, then the positions of the lookback
             places = range(breakpoint.place, -1, -1)
-            place_counts = zip(places, positions((request.pieces[at].kind for at in places), runs=runs), strict=True)
-            yield from (at for at, _ in takewhile(lambda counting: counting[1] <= limit + 1, place_counts))
-
-    # figures
+            counts = positions((request.pieces[at].kind for at in places), runs=runs)
+            for at, count in zip(places, counts, strict=True):
+                if count > limit + 1:
+                    break
+                yield at
 
     def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
-        position = self._ruler.position
+        position, at = self._ruler.position, request.at
         read = position(hit)
         after = [(position(mark.place), mark.lifetime or 0) for mark in breakpoints if position(mark.place) > read]
         written = max([tokens for tokens, _ in after], default=read)
         hour = max([tokens for tokens, lifetime in after if lifetime >= ONE_HOUR], default=read) - read
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
-        return Prediction(read, written - read, total - written, self._confidence(request, hit), reason, hour)
-
-    def _confidence(self, request: Request, hit: int) -> Confidence:
-        if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
-            return "ceiling"
-        delay = self._look("ready_after", request.model, request.at) or 0.0
-        return "ceiling" if hit >= 0 and self._began is not None and request.at - self._began < delay else "rule"
-
-    # writing
+        is_known = at is not None and self._look("minimum_tokens", request.model, at) is not None
+        delay = self._look("ready_after", request.model, at) or 0.0
+        is_soon = hit >= 0 and at is not None and self._began is not None and at - self._began < delay
+        confidence: Confidence = "rule" if is_known and not is_soon else "ceiling"
+        return Prediction(read, written - read, total - written, confidence, reason, hour)
 
     def _keep(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int) -> None:
         """Renew the entries up to the one that is read, and write one at each breakpoint after it."""
@@ -158,28 +153,25 @@ class Breakpoints:
     def _entry(self, request: Request, breakpoint: Breakpoint) -> CacheEntry:
         """Return the entry that is written at a breakpoint."""
         lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or FIVE_MINUTES
-        expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
         ready = request.answered
         if ready is None and request.at is not None:
             ready = min(request.at + BEGINS, inf if request.ended is None else request.ended)
-        return CacheEntry(ready, expires, lifetime)
+        return CacheEntry(ready, None if request.at is None else self._expiry(request, lifetime), lifetime)
 
-    def _grace(self, request: Request) -> float:
-        """Return the factor of lifetimes: entries live a little longer than documented."""
-        return self._look("lifetime_grace", request.model, request.at) or GRACE
+    def _expiry(self, request: Request, lifetime: float) -> float:
+        """Return when an entry expires that a request writes or renews, counted from the response if it is known."""
+        grace = self._look("lifetime_grace", request.model, request.at) or GRACE
+        return max(request.at or 0.0, request.answered or 0.0) + lifetime * grace
 
     def _renew(self, node: int, entry: CacheEntry, request: Request) -> None:
         if request.at is not None and entry.expires is not None:
-            expires = max(entry.expires, _began(request) + entry.lifetime * self._grace(request))
-            self._put(node, entry._replace(expires=expires))
+            self._put(node, entry._replace(expires=max(entry.expires, self._expiry(request, entry.lifetime))))
 
     def _put(self, node: int, entry: CacheEntry) -> None:
         self._entries[node] = entry
         self._latest.append(node)
         if len(self._latest) > CACHE_ENTRIES:
             self._latest.popleft()
-
-    # usage
 
     def learn(self, usage: Usage | None) -> str:
         """Read the usage of the latest request; return how it contradicts the request, empty if it does not."""
@@ -189,95 +181,58 @@ class Breakpoints:
         read, write = usage.read_tokens, usage.write_tokens
         if read is None or write is None or min(read, write) < 0:
             return ""
+        request, model, end = pending.request, pending.request.model, len(pending.request.pieces) - 1
         if read + write == 0:
-            end = len(pending.request.pieces) - 1
             return self._ruler.learn(end, usage.uncached_tokens) if usage.uncached_tokens else ""
-        recorded = _recorded(pending.request)
+        recorded = request.breakpoints if request.recorded is None else request.recorded
         if not recorded:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
         last = recorded[-1].place
-        self._hours = self._hours | {pending.request.model} if usage.write_1h_tokens else self._hours
+        self._hours = self._hours | {model} if usage.write_1h_tokens else self._hours
         short = usage.write_5m_tokens or 0
-        if short and self._is_unasked(pending.request, recorded, read):
+        asks_for_hours = all((breakpoint.lifetime or 0) >= ONE_HOUR for breakpoint in recorded)
+        # a contradiction if the model reported one-hour writes before, or if all breakpoints were read
+        if short and asks_for_hours and (model in self._hours or 0 < self._ruler.position(last) <= read):
             return f"{short:,} tokens were written for five minutes, and no breakpoint asks for them"
         doubt = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
         if doubt:
             return doubt
-        for latest in pending.request.breakpoints[-1:]:  # the usage shows that there were enough tokens before it
+        for latest in request.breakpoints[-1:]:  # the usage shows that there were enough tokens before it
             node = pending.path.nodes[latest.place]
             if latest.place >= last and node not in self._entries:
-                self._put(node, self._entry(pending.request, latest))
-        self._learn_breakpoints(pending, usage, read)
-        uncached, end, model = usage.uncached_tokens, len(pending.request.pieces) - 1, pending.request.model
-        if uncached is not None and last == end:
-            self._suffix[model] = min(uncached, _SUFFIX)
-        elif uncached is not None:
-            self._ruler.learn(end, read + write + uncached - self._suffix.get(model, 0))
+                self._put(node, self._entry(request, latest))
+        self._learn_breakpoints(pending, recorded, usage, read)
+        if usage.uncached_tokens is not None and last == end:
+            self._suffix[model] = min(usage.uncached_tokens, _SUFFIX)
+        elif usage.uncached_tokens is not None:
+            self._ruler.learn(end, read + write + usage.uncached_tokens - self._suffix.get(model, 0))
         return ""
 
-    def _is_unasked(self, request: Request, recorded: Sequence[Breakpoint], read: int) -> bool:
-        """Return whether five-minute writes contradict a request: every breakpoint asks for an hour.
-
-        Either the model reported one-hour writes before, or the read already covers all breakpoints.
-        """
-        if any((breakpoint.lifetime or 0) < ONE_HOUR for breakpoint in recorded):
-            return False
-        return request.model in self._hours or 0 < self._ruler.position(recorded[-1].place) <= read
-
-    def _learn_breakpoints(self, pending: _Pending, usage: Usage, read: int) -> None:
+    def _learn_breakpoints(self, pending: _Pending, recorded: tuple[Breakpoint, ...], usage: Usage, read: int) -> None:
         """Learn the position of the last one-hour breakpoint, and where the read ended."""
-        recorded = _recorded(pending.request)
+        billed_at, request = self._ruler.billed_at, pending.request
         hours = [breakpoint.place for breakpoint in recorded if (breakpoint.lifetime or 0) >= ONE_HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
             return
-        same = pending.request.recorded is None  # otherwise another request was billed than the one that is predicted
-        if same and pending.hit >= 0 and self._ruler.billed_at(pending.hit) is None and self._fits(pending.hit, read):
+
+        def may_be_read_end(place: int) -> bool:
+            """Return whether the read may have ended there; a provider adds tools and a preamble to the body."""
+            estimate = self._ruler.position(place)
+            return billed_at(place) is None and estimate / 2 <= read <= 2 * estimate + SLACK
+
+        # with `recorded`, another request was billed than the one that is predicted
+        if request.recorded is None and pending.hit >= 0 and may_be_read_end(pending.hit):
             self._ruler.learn(pending.hit, read)
             return
-        if all(self._ruler.billed_at(breakpoint.place) != read for breakpoint in recorded):
+        if all(billed_at(breakpoint.place) != read for breakpoint in recorded):
             # a read that no known position explains belongs to the only unknown breakpoint that it fits
-            unknown = [point.place for point in recorded[:-1] if self._ruler.billed_at(point.place) is None]
-            fitting = [place for place in unknown if self._fits(place, read)]
+            fitting = [point.place for point in recorded[:-1] if may_be_read_end(point.place)]
             if len(fitting) == 1:
                 self._ruler.learn(fitting[0], read)
-        by_place = {breakpoint.place: breakpoint for breakpoint in pending.request.breakpoints}
+        by_place = {breakpoint.place: breakpoint for breakpoint in request.breakpoints}
         for breakpoint in recorded:
             node = pending.path.nodes[breakpoint.place]
-            if self._ruler.billed_at(breakpoint.place) == read and node not in self._entries:
-                self._put(node, self._entry(pending.request, by_place.get(breakpoint.place, breakpoint)))
-
-    def _fits(self, place: int, tokens: int) -> bool:
-        """Return whether a place can be at that position; a provider adds tools and a preamble to the body."""
-        estimate = self._ruler.position(place)
-        return estimate / 2 <= tokens <= 2 * estimate + SLACK
-
-
-def _recorded(request: Request) -> tuple[Breakpoint, ...]:
-    """Return the breakpoints that a request's usage is about."""
-    return request.breakpoints if request.recorded is None else request.recorded
-
-
-def _began(request: Request) -> float:
-    """Return when the lifetime of an entry starts: with the response if that is known, otherwise the request."""
-    return max(request.at or 0.0, request.answered or 0.0)
-
-
-def _unreadable(entry: CacheEntry, at: float | None) -> str:
-    """Return why an entry cannot be read at a time; empty if it can, or if the time is unknown."""
-    if at is None:
-        return ""
-    if entry.ready is not None and at < entry.ready:
-        return "not readable yet: the response that writes it had not begun"
-    return "expired" if entry.expires is not None and at > entry.expires else ""
-
-
-def _places_with_entries(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> list[int]:
-    """Return the places up to `end` with one of the latest `most` entries, the last place first.
-
-    Nodes ascend along a path.
-    """
-    newest = list(dict.fromkeys(reversed(list(latest))))[:most]
-    places = ((bisect_left(nodes, node), node) for node in newest)
-    return sorted({at for at, node in places if at <= end and nodes[at] == node}, reverse=True)
+            if billed_at(breakpoint.place) == read and node not in self._entries:
+                self._put(node, self._entry(request, by_place.get(breakpoint.place, breakpoint)))

@@ -29,8 +29,6 @@ _MOST_TOKENS = 20_000_000  # no prompt is longer
 _SPARE_TOKENS = 2000  # a provider adds lists of tools and instructions for them
 _SEARCHED = 4096  # bytes at the beginning of a segment
 
-# counts
-
 
 def reason_to_doubt(usage: Usage) -> str:
     """Return why prompt counts are impossible (below 0, all 0, too many, lifetimes unequal to writes); else empty."""
@@ -48,10 +46,10 @@ def reason_to_doubt(usage: Usage) -> str:
 
 def self_contradiction(usage: Usage | None) -> str:
     """Return why counts contradict themselves: as recorded, else `reason_to_doubt`; empty if all are 0 or unknown."""
-    if usage is not None and usage.contradiction:
-        return usage.contradiction
-    nothing = usage is None or not any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
-    return "" if usage is None or nothing else reason_to_doubt(usage)
+    if usage is None:
+        return ""
+    has_tokens = any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
+    return usage.contradiction or (reason_to_doubt(usage) if has_tokens else "")
 
 
 def position(usage: Usage) -> int | None:
@@ -112,9 +110,6 @@ def bytes_per_token(turn: Turn, total_bytes: int) -> float:
     return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
 
 
-# lifetimes
-
-
 _TTL = pattern(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
 
@@ -126,10 +121,7 @@ def lifetime_of(breakpoint: bytes) -> float | None:
 
 
 def asked_lifetime(turn: Turn) -> float | None:
-    """Return the seconds that the last breakpoint of a recorded request asks for.
-
-    None if there is no breakpoint, if it names no lifetime, or if only a transcript holds the turn.
-    """
+    """Return the seconds that the last breakpoint of a recorded request asks for; None: none are named."""
     if turn.basis is not None:
         return None
     prompt = turn.prompt
@@ -146,10 +138,8 @@ def lifetime(turn: Turn, previous: float | None) -> float | None:
     usage = turn.usage
     if usage is None:
         return previous
-    if usage.write_1h_tokens:
-        return ONE_HOUR
-    if usage.write_5m_tokens:
-        return FIVE_MINUTES
+    if usage.write_1h_tokens or usage.write_5m_tokens:
+        return ONE_HOUR if usage.write_1h_tokens else FIVE_MINUTES
     wrote = usage.write_tokens
     if wrote is None and turn.basis is None:
         wrote = len(turn.prompt.breakpoints) + turn.prompt.auto_breakpoint
@@ -193,10 +183,7 @@ def shortfall(previous: Turn, current: Turn) -> int | None:
 
 
 def significant_fall(previous: Turn, short: int | None) -> int | None:
-    """Return a shortfall `short`, but 0 if it is so small that it happens without any cause; None stays None.
-
-    Small: up to 1,000 tokens; if the previous usage reports no writes, up to 2 % of the tokens left if these are more.
-    """
+    """Return `short` if over 1,000 tokens and, without reported writes, 2 % of those left; else 0 (None: None)."""
     if not short or previous.usage is None:
         return short
     share = 0.0 if bills_writes(previous) else TOLERANCE_SHARE * (cached(previous.usage) or 0)
@@ -204,10 +191,7 @@ def significant_fall(previous: Turn, short: int | None) -> int | None:
 
 
 def can_show_losses(previous: Turn) -> bool:
-    """Return whether the next usage can show a loss: it is known, and enough, what `previous` left in the cache.
-
-    Enough is more than 1,024 tokens, any number for dialects whose usage reports writes.
-    """
+    """Return whether over 1,024 tokens are known to be cached (any number if usage reports writes)."""
     available = cached(previous.usage)
     return available is not None and (available > TOLERANCE_TOKENS or previous.dialect in BILLS_WRITES)
 
@@ -218,9 +202,7 @@ def read_everything(previous: Turn, current: Turn) -> bool:
     That is the previous turn's sum of reads and writes if writes are reported, otherwise its whole prompt.
     """
     usage, available, read = previous.usage, cached(previous.usage), first_pass_read(current.usage)
-    if usage is None or available is None or not read:
-        return False
-    if previous.basis is None and runs_tools(previous):
+    if usage is None or available is None or not read or (previous.basis is None and runs_tools(previous)):
         return False
     cacheable = available if bills_writes(previous) else prompt_tokens(usage)
     return cacheable > 0 and read >= cacheable - block_tokens(previous)
@@ -242,8 +224,6 @@ def block_tokens(turn: Turn) -> int:
 
 
 _OWN_TOOLS = pattern(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')
-
-
 _OWN_CALL = pattern(rb'"type"\s*:\s*"(?:server_tool_use|mcp_tool_use|mcp_call|web_search_call|code_interpreter_call)')
 
 
@@ -270,10 +250,7 @@ _UNSURE = 0.1  # the share by which a position that is estimated from bytes may 
 
 
 def lost_lifetime(turn: Turn) -> LifetimeLost | None:
-    """Return that all breakpoints of a request asked for an hour and only five minutes were billed; None if not.
-
-    The last one has to be among the tokens that were written, which follow those that were read.
-    """
+    """Return that all breakpoints asked for an hour, and the last was written for five minutes; else None."""
     usage = turn.usage
     if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.is_rebuilt:
         return None
@@ -301,33 +278,26 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
 
     At other hosts than Anthropic breakpoints are compared only with five-minute writes: gateways add their own.
     """
-    usage = turn.usage
-    if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:
+    usage, prompt = turn.usage, turn.prompt
+    if usage is None or turn.fidelity not in ("wire", "parsed") or prompt.partial:
         return None
-    prompt, reason, tokens = turn.prompt, None, prompt_tokens(usage)
-    if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
-        reason = _unmarked(prompt, usage)
+    reason, tokens, read, hour = None, prompt_tokens(usage), usage.read_tokens or 0, usage.write_1h_tokens or 0
+    short = usage.write_5m_tokens or 0
+    host = turn.call.endpoint and turn.dialect == "anthropic" and provider_of(turn.call.endpoint, None, "")
+    if host == "anthropic" and not prompt.auto_breakpoint:
+        if not prompt.breakpoints and usage.write_tokens:
+            reason = BillUnlikeBody("no-breakpoint", usage.write_tokens)
+        elif hour and not any(map(_HOUR.search, prompt.breakpoint_values)):
+            reason = BillUnlikeBody("hour-unasked", hour)
+        elif hour and short and _asks_for_hours(prompt):
+            reason = BillUnlikeBody("five-minutes-unasked", short)
     # every breakpoint asks for an hour and was read, and more was written for five minutes after them
-    read, short = usage.read_tokens or 0, 0 if usage.write_1h_tokens else usage.write_5m_tokens or 0
-    if reason is None and read and short and _asks_for_hours(prompt):
+    if reason is None and read and short and not hour and _asks_for_hours(prompt):
         in_reach = _last_breakpoint(prompt, usage) <= read * (1 + _UNSURE)
         reason = BillUnlikeBody("five-minutes-unasked", short) if in_reach else None
     if reason is None and tokens > total_bytes + _SPARE_TOKENS:
         reason = BillUnlikeBody("more-tokens-than-bytes", tokens, total_bytes)
     return None if reason is None or has_unseen(prompt) else reason
-
-
-def _unmarked(prompt: Prompt, usage: Usage) -> BillUnlikeBody | None:
-    if prompt.auto_breakpoint:
-        return None
-    if not prompt.breakpoints and usage.write_tokens:
-        return BillUnlikeBody("no-breakpoint", usage.write_tokens)
-    hours = sum(_HOUR.search(value) is not None for value in prompt.breakpoint_values)
-    if usage.write_1h_tokens and not hours:
-        return BillUnlikeBody("hour-unasked", usage.write_1h_tokens)
-    if usage.write_5m_tokens and usage.write_1h_tokens and hours == len(prompt.breakpoint_values):
-        return BillUnlikeBody("five-minutes-unasked", usage.write_5m_tokens)
-    return None
 
 
 # A provider makes tokens of these that the body does not hold: its own tools, files, pictures at an address.
@@ -341,38 +311,29 @@ _UNSEEN = pattern(
 
 
 def has_unseen(prompt: Prompt, searched: int | None = _SEARCHED) -> bool:
-    """Return whether a provider makes tokens for a prompt that its bytes do not show.
-
-    `searched` bytes at the beginning of each segment are searched, all of them if None.
-    """
-    if any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS):
-        return True
-    return any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
+    """Return whether tokens are made that bytes (the first `searched` of each segment) do not show."""
+    has_param = any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS)
+    return has_param or any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
 
 
 _MOST_BYTES = 16  # bytes per token: no more than 9.8 in 97 captured requests without pictures and files
 _FEWEST_COUNTED = 128  # tokens: a prompt that could be so short is cached nowhere
 _MOST_COUNTED = 16_384  # tokens: a mock answers with a small count, so prompts that were billed more are not measured
-_UNBILLED = pattern(
+_UNBILLED = pattern(  # reasoning of earlier answers: a provider may remove it, and not bill it
     rb'"type"\s*:\s*"(?:thinking|redacted_thinking|reasoning)"|hought_?[sS]ignature"|"encrypted_content"'
 )
 
 
 def too_few_tokens(turn: Turn) -> str:
-    """Return that a usage counts far fewer tokens than the recorded body can be, as a mock's does; else empty.
-
-    Reasoning of earlier answers does not count: a provider may remove it, and not bill it.
-    """
+    """Return that usage counts far fewer tokens than the body without reasoning can be (a mock's); else empty."""
     usage = turn.usage
     if turn.basis is not None or usage is None or usage.uncached_tokens is None or turn.failed:
         return ""
-    tokens = sent_tokens(usage)
-    if tokens >= _MOST_COUNTED or turn.fidelity not in ("wire", "parsed"):
-        return ""
-    prompt, size = turn.prompt, 0
+    tokens, prompt = sent_tokens(usage), turn.prompt
     may_be_cut = prompt.partial or "context_management" in prompt.params or "truncation" in prompt.params
-    for segment in () if may_be_cut else prompt:
-        size += 0 if _UNBILLED.search(segment.data) else len(segment.data)
+    if tokens >= _MOST_COUNTED or turn.fidelity not in ("wire", "parsed") or may_be_cut:
+        return ""
+    size = sum([len(segment.data) for segment in prompt if not _UNBILLED.search(segment.data)])
     if size <= max(tokens, _FEWEST_COUNTED) * _MOST_BYTES or has_unseen(prompt, searched=None):
         return ""
     return f"{tokens:,} tokens for a prompt of {size:,} bytes"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from msgspec import Struct
 
 from lore.model.deferred import pattern, read_table
-
-Version: TypeAlias = tuple[int, ...]
 
 
 class Counts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,11 +30,6 @@ class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     before: str = ""  # version of the client from which on the row does not hold; empty: it holds for all later ones
     provider: str = "anthropic"  # whose cache it is about
 
-    def holds_for(self, version: Version) -> bool:
-        """Return whether the row is about a version of the client; an unknown one, (), needs a row without bounds."""
-        before = version_of(self.before)
-        return version_of(self.since) <= version and (not before or () < version < before)
-
 
 class FallTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The packaged table."""
@@ -54,22 +47,23 @@ def fall_table() -> FallTable:
 def find_fall(
     sign: str, *, prompted: bool, first: bool, version: str, model: str, provider: str = "anthropic"
 ) -> Fall | None:
-    """Return the fall that a signal predicts; None if it predicts none.
-
-    `prompted`: the request brings a new prompt of the user. `model` is spelled as `normal_name` spells it.
-    """
+    """Return the fall that a signal predicts, else None; `prompted`: the user wrote; `model`: a `normal_name`."""
     number = version_of(version)
-    return next((
-        fall for fall in fall_table().falls
-        if fall.signal == sign and fall.provider == provider and model.startswith(fall.models)
-        and (prompted or not fall.at_prompt) and (first or not fall.first) and fall.holds_for(number)
-    ), None)  # fmt: skip
+    for fall in fall_table().falls:
+        if fall.signal != sign or fall.provider != provider or not model.startswith(fall.models):
+            continue
+        if (fall.at_prompt and not prompted) or (fall.first and not first):
+            continue
+        before = version_of(fall.before)  # an unknown version, (), needs a row without bounds
+        if version_of(fall.since) <= number and (not before or () < number < before):
+            return fall
+    return None
 
 
 _VERSION = pattern(r"\d{1,6}(?:\.\d{1,6}){0,5}", re.ASCII)
 
 
-def version_of(text: str) -> Version:
+def version_of(text: str) -> tuple[int, ...]:
     """Return the numbers of a version (`2.1.119-beta` is `2.1.119`); empty if the text does not begin with one."""
     match = _VERSION.match(text)
     return tuple(map(int, match[0].split("."))) if match else ()

@@ -2,9 +2,8 @@
 
 They read the longest beginning that any earlier request had, with its answer where a rule says so (`reads_output`),
 rounded down to whole blocks (`block_tokens`), nothing below a minimum, and renew each entry that they read
-(`lifetime`). A request cannot read a prompt that another
-one is still computing. Unknown rules are not applied. Routing and early eviction are unknown, so a prediction is the
-best case.
+(`lifetime`). A request cannot read a prompt that another one is still computing. Unknown rules are not applied. Routing
+and early eviction are unknown, so a prediction is the best case.
 
 Sources: the providers' documentation; Kimi's chunks and xAI's blocks were measured (see the rows of `data/`).
 """
@@ -15,7 +14,6 @@ from msgspec.structs import replace
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache, Recency
-from lore.cache.tree import TreePath
 from lore.model.events import Usage
 
 
@@ -40,17 +38,21 @@ class Prefix(MeasuredCache):
         places = self._recency.use(request, path, lifetime)
         if not request.pieces:
             return UNKNOWN
-        common_tokens = self._count_common_tokens(request, path, places, lifetime)
+        total = self._total(request)
+        tokens = self._ruler.position(places - 1)  # up to which a kept prompt begins alike
+        is_open = places == path.new < len(request.pieces) and path.common_bytes > 0
+        if is_open and self._recency.live(path.similar_node, request.at, lifetime):
+            tokens = max(tokens, self._find_similar_end(request, path))
         pieces, answer = self._answers.pop(request.chain, (0, 0))
+        tokens = min(tokens, total)
         if answer and places >= pieces:  # it continues that prompt
-            common_tokens = min(common_tokens + answer, self._total(request))
+            tokens = min(tokens + answer, total)
         block = max(1, int(self._look("block_tokens", request.model, request.at) or 1))
         least = self._look(self._minimum, request.model, request.at) or 0
-        read = common_tokens // block * block
+        read, prompt_size = tokens // block * block, total // block * block
         reason = "longest beginning of an earlier request" if read else "no earlier request begins alike"
         if read < least:
-            read, reason = 0, f"below the minimum of {int(least):,} tokens" if common_tokens else reason
-        prompt_size = self._total(request) // block * block
+            read, reason = 0, f"below the minimum of {int(least):,} tokens" if tokens else reason
         return self._predicted(request, read, self._confidence, reason, prompt_size if prompt_size >= least else 0)
 
     def learn(self, usage: Usage | None) -> str:
@@ -60,14 +62,6 @@ class Prefix(MeasuredCache):
         if request is not None and answer and self._look("reads_output", request.model, request.at):
             self._answers[request.chain] = len(request.pieces), answer
         return doubt
-
-    def _count_common_tokens(self, request: Request, path: TreePath, places: int, lifetime: float | None) -> int:
-        """Return the position up to which a kept prompt begins alike."""
-        tokens = self._ruler.position(places - 1)
-        open_ = places == path.new < len(request.pieces) and path.common_bytes > 0
-        if open_ and self._recency.live(path.similar_node, request.at, lifetime):
-            tokens = max(tokens, self._find_similar_end(request, path))
-        return min(tokens, self._total(request))
 
 
 class GeminiExplicit:

@@ -48,10 +48,7 @@ def kind_of(segment: Segment, envelope: bytes = b"") -> str:
 
 
 def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
-    """Yield for each piece, given its kind, how many positions there are up to it; `NO_POSITION` kinds add none.
-
-    `runs`: neighbouring calls, or neighbouring results, are one position.
-    """
+    """Yield how many positions there are up to each piece; `runs`: a run of calls or results counts once."""
     count, previous = 0, ""
     for kind in kinds:
         if kind not in NO_POSITION:
@@ -61,7 +58,7 @@ def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
 
 
 def count_positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
-    """Return the number of positions from segment `start` to `end`, both included; kinds of `NO_POSITION` are none."""
+    """Return the number of positions from segment `start` to `end` (included); kinds of `NO_POSITION` do not count."""
     envelope, kinds = b"", list[str]()
     for place in range(start, end + 1):
         segment = prompt.segment_at(place)

@@ -53,14 +53,12 @@ class MeasuredCache:
         request, self._pending = self._pending, None
         if request is None or usage is None or not request.pieces:
             return ""
-        counts = (usage.uncached_tokens, usage.read_tokens, usage.write_tokens)
-        if any(count is not None and count < 0 for count in counts) or usage.uncached_tokens is None:
+        uncached, read, write = usage.uncached_tokens, usage.read_tokens, usage.write_tokens
+        if uncached is None or (read is None and write is None) or min(uncached, read or 0, write or 0) < 0:
             return ""
-        if usage.read_tokens is None and usage.write_tokens is None:
-            return ""
-        if usage.write_tokens:
+        if write:
             self._charging.add(request.model)
-        prompt_size = sum(count or 0 for count in counts)
+        prompt_size = uncached + (read or 0) + (write or 0)
         doubt = self._ruler.learn(len(request.pieces) - 1, prompt_size)
         if request.output and usage.output_tokens is not None and not doubt:
             self._ruler.note_billed(self._tree.generated(request).nodes[-1], prompt_size + usage.output_tokens)
@@ -79,26 +77,30 @@ class Recency:
 
     def use(self, request: Request, path: TreePath, lifetime: float | None) -> int:
         """Return how many leading pieces can be read (used within `lifetime` seconds), and mark all as used."""
-        last_use = self._used_at.get(request.chain, -math.inf)
+        at, chain, nodes = request.at, request.chain, path.nodes
+        last_use = self._used_at.get(chain, -math.inf)
         for node in path.cut:
             self._last_uses[node] = max(self._last_uses.get(node, -math.inf), last_use)
-            self._holders[node].remove(request.chain)
-        earliest = -math.inf if lifetime is None or request.at is None else request.at - lifetime
-        # everything before a young prefix is as young
-        low, nodes = path.same if self._used_at.get(request.chain, -math.inf) >= earliest else 0, path.nodes
+            self._holders[node].remove(chain)
+        earliest = -math.inf if lifetime is None or at is None else at - lifetime
+        low = path.same if last_use >= earliest else 0  # everything before a young prefix is as young
         young = bisect_left(nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, earliest))
-        places, at = min(young, path.new), request.at
+        places = min(young, path.new)
         while at is not None and places > 0 and at < self.ready(nodes[places - 1]):  # its response had not begun
             first = self._first_nodes[bisect_right(self._first_nodes, nodes[places - 1]) - 1]
             places = bisect_left(nodes, first, 0, places)
-        self._hold(request, path)
+        now = math.inf if at is None else at
+        self._used_at[chain] = max(now, last_use) if path.same else now
+        for node in nodes[path.same :]:
+            self._holders.setdefault(node, []).append(chain)
+        if path.new < len(nodes):
+            began = request.answered if request.answered is not None else at
+            self._first_nodes.append(nodes[path.new])
+            self._ready.append(-math.inf if began is None else began)
         return places
 
     def live(self, node: int, at: float | None, lifetime: float | None) -> bool:
-        """Return whether one prefix can be read: it is ready, and was used at most `lifetime` seconds (None: any) ago.
-
-        True if the time `at` is None.
-        """
+        """Return whether a prefix is ready and was used at most `lifetime` seconds (None: any) before `at`."""
         if at is None:
             return True
         return (lifetime is None or self._is_young(node, at - lifetime)) and self.ready(node) <= at
@@ -112,13 +114,3 @@ class Recency:
         if self._last_uses.get(node, -math.inf) >= earliest:  # minus infinity: all are young
             return True
         return any(self._used_at.get(chain, -math.inf) >= earliest for chain in reversed(self._holders.get(node, ())))
-
-    def _hold(self, request: Request, path: TreePath) -> None:
-        now = math.inf if request.at is None else request.at
-        self._used_at[request.chain] = max(now, self._used_at.get(request.chain, -math.inf)) if path.same else now
-        for node in path.nodes[path.same :]:
-            self._holders.setdefault(node, []).append(request.chain)
-        if path.new < len(path.nodes):
-            began = request.answered if request.answered is not None else request.at
-            self._first_nodes.append(path.nodes[path.new])
-            self._ready.append(-math.inf if began is None else began)

@@ -23,7 +23,7 @@ from lore.model.events import Usage
 from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
 
-_WAITING = 512  # turns of a recording that wait until their prediction is asked for
+_WAITING = 512  # turns of a recording that wait, at most, until their prediction is asked for
 _CONTINUES = ("goes-on", "hidden-request")  # reasons of predictions without a fall
 
 
@@ -105,7 +105,7 @@ class _WhatIfTranscriptCache(TranscriptCache):
     ) -> None:
         super().__init__(rules, where, breakpoints=breakpoints)
         self._seconds = seconds if breakpoints else None  # other caches offer no choice
-        self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, which shows what has expired
+        self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, by which entries expired
         self._change_counts = change_counts
         self._why = ""
 
@@ -139,7 +139,7 @@ class Predictor:
 
     def __init__(
         self, rules: DatedRules, cache: str | None = None, change: WhatIf = NO_CHANGE, count: Count | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.rules = rules
         self.model = change.model
         self.change_counts = ChangeCounts()
@@ -159,54 +159,52 @@ class Predictor:
         self._of_recording.clear()
 
     def predict(self, turn: Turn) -> Predicted:
-        """Return the prediction of a turn, then learn from its usage.
-
-        For a failed turn or an unknown cache the prediction in it is `UNKNOWN`, and nothing is learnt.
+        """Return a turn's prediction (`UNKNOWN` if it failed or its cache is unknown), and learn from its usage.
 
         A recorded request with the response id of an earlier one, in any recording, is a copy: it gets that prediction.
         """
-        if is_transcript(turn) or not turn.response_id:
-            return self._predicted(turn)
-        predicted = self._by_response.get(turn.response_id)
-        if predicted is None:
-            predicted = self._by_response[turn.response_id] = self._predicted(turn)
+        response_id = "" if is_transcript(turn) else turn.response_id
+        if response_id and response_id in self._by_response:
+            return self._by_response[response_id]
+        name, predictor = self._predictor_for(turn)
+        predicted = Predicted(name, UNKNOWN)
+        if predictor is not None:
+            if self.model is not None:
+                self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
+            prediction = predictor.predict(turn).fitted()
+            state = predictor.state if isinstance(predictor, _WhatIfTranscriptCache) else None
+            predicted = Predicted(name, prediction, predictor.learn(turn), state)
+        if response_id:
+            self._by_response[response_id] = predicted
         return predicted
-
-    def _predicted(self, turn: Turn) -> Predicted:
-        where = served_by(turn)
-        name = self._cache or cache_of(turn, where)
-        if name not in CACHES or turn.failed:
-            return Predicted(name, UNKNOWN)
-        if self.model is not None:
-            self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
-        predictor = self._predictor_for(turn, where, name)
-        prediction = predictor.predict(turn).fitted()
-        state = predictor.state if isinstance(predictor, _WhatIfTranscriptCache) else None
-        return Predicted(name, prediction, predictor.learn(turn), state)
 
     def learn(self, turn: Turn) -> None:
         """Learn from the usage of a transcript's turn whose prediction is not needed."""
-        where = served_by(turn)
-        name = self._cache or cache_of(turn, where)
-        predictor = None if name not in CACHES_OF_TRANSCRIPTS or turn.failed else self._predictor_for(turn, where, name)
+        _, predictor = self._predictor_for(turn)
         if isinstance(predictor, _WhatIfTranscriptCache):
             predictor.observe(turn)
             predictor.learn(turn)
 
-    def _predictor_for(self, turn: Turn, where: Served, name: str) -> _RequestPredictor | _WhatIfTranscriptCache:
-        """Return the recording's predictor for the cache that served this turn."""
+    def _predictor_for(self, turn: Turn) -> tuple[str, _RequestPredictor | _WhatIfTranscriptCache | None]:
+        """Return the cache that served a turn and the recording's predictor for it; None for a failed turn."""
+        where = served_by(turn)
+        name = self._cache or cache_of(turn, where)
+        if name not in CACHES or turn.failed:
+            return name, None
         by_usage = name in CACHES_OF_TRANSCRIPTS and is_transcript(turn)
         key = ("transcripts" if by_usage else name, name if name in ENGINES else where.provider, where.platform)
         predictor = self._of_recording.get(key)
-        if predictor is None:
-            predictor = self._of_recording[key] = (
-                _WhatIfTranscriptCache(
-                    self.rules, self._change.lifetime, self.change_counts, where, breakpoints=name in WITH_BREAKPOINTS
-                ) if by_usage else self._request_predictor(key, turn)
-            )  # fmt: skip
-        return predictor
+        if predictor is None and by_usage:
+            seconds, has_breakpoints = self._change.lifetime, name in WITH_BREAKPOINTS
+            predictor = _WhatIfTranscriptCache(
+                self.rules, seconds, self.change_counts, where, breakpoints=has_breakpoints
+            )
+        elif predictor is None:
+            predictor = self._make_request_predictor(key, turn)
+        self._of_recording[key] = predictor
+        return name, predictor
 
-    def _request_predictor(self, key: tuple[str, str, str], turn: Turn) -> _RequestPredictor:
+    def _make_request_predictor(self, key: tuple[str, str, str], turn: Turn) -> _RequestPredictor:
         name, provider, platform = key
         if key not in self._models:
             self._models[key] = make(name, _rule_lookup(self.rules, provider, platform), dict(self._change.options))
@@ -222,10 +220,7 @@ class Predictor:
 
 
 class LazyTranscriptPredictor:
-    """Queues a recording's transcript turns and predicts only when `state()` is called.
-
-    Most turns lose nothing, so that their predictions are not needed. The queue holds at most `_WAITING` turns.
-    """
+    """Queues a recording's transcript turns, and predicts only when `state()` is called: most turns lose nothing."""
 
     def __init__(self, rules: Callable[[], DatedRules]) -> None:
         self._rules = rules
@@ -238,17 +233,18 @@ class LazyTranscriptPredictor:
         if predicted is None:
             self._waiting.append(turn)
         self.latest = None
-        if self._waiting and (predicted is not None or len(self._waiting) > _WAITING):
+        if predicted is not None or len(self._waiting) > _WAITING:
             self._catch_up()
         self.latest = predicted or self.latest
 
     def state(self) -> TurnState | None:
         """Return the latest turn's state before its usage; None if its cache is not predicted or its usage is odd."""
-        if self._waiting:
-            self._catch_up()
+        self._catch_up()
         return None if self.latest is None or self.latest.doubt else self.latest.state
 
     def _catch_up(self) -> None:
+        if not self._waiting:
+            return
         predictor = self._predictor = self._predictor or Predictor(self._rules())
         (*earlier, latest), self._waiting = self._waiting, []
         for turn in earlier:
@@ -271,7 +267,7 @@ def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float 
     """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
 
     All its writes get that lifetime. If the pause before the turn was longer than the `recorded` lifetime (in seconds;
-    None: unknown) but not than `seconds`, what expired counts as read instead of written: what was cached before the
+    None: unknown) but not than `seconds`, what expired counts as read instead of written: the tokens cached before the
     turn (`state.cached`) and not read, at most the turn's writes. Nothing is moved if the pause, `recorded` or
     `state.cached` is unknown, or if the log shows another cause of a loss (`continues` is False). Returns `turn` itself
     if nothing changes or no writes are recorded. A shorter lifetime adds no losses here.

@@ -13,7 +13,7 @@ regional endpoints.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -113,7 +113,7 @@ _MULTIPLES = {
 
 def rates(
     find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
-) -> Price | None:  # fmt: skip
+) -> Price | None:
     """Return the prices of the rules that `find` returns by name (`price_read`), multiplied by the factors.
 
     A factor's multiple is the rule `multiple_FACTOR`; a price without a rule of its own is a multiple of the uncached
@@ -154,18 +154,14 @@ def rates(
 
 def _multiples(find: Callable[[str], DatedRule | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
     """Return the multiples of the prices of input and of output; None if one is unknown."""
-    multiple = Decimal(1)
-    for name in factors:
+    multiples = {"input": Decimal(1), "output": Decimal(1)}
+    for name in (*factors, "input", "output"):  # the last two: long prompts may cost more
         row = find(f"multiple_{name}")
+        if row is None and name in multiples:
+            continue
         if row is None or not isinstance(row.value, Decimal):
             return None
-        multiple *= row.value
-    multiples = {"input": multiple, "output": multiple}
-    for side in multiples:  # long prompts may cost more
-        row = find(f"multiple_{side}")
-        if row is not None:
-            if not isinstance(row.value, Decimal):
-                return None
+        for side in (name,) if name in multiples else multiples:
             multiples[side] *= row.value
     return multiples
 
@@ -176,7 +172,6 @@ _FACTORS = {
     ("speed", "fast"): "fast", ("service_tier", "fast"): "fast", ("service_tier", "priority"): "priority",
     ("service_tier", "flex"): "flex", ("service_tier", "batch"): "batch", ("inference_geo", "us"): "us",
 }  # fmt: skip
-_ADVISOR = "advisor_message"
 
 
 def bill_price(
@@ -192,7 +187,7 @@ def bill_price(
     are the request's parameters as JSON; `as_model` is a model whose prices are used instead of those of the model
     that answered; `implicit` as in `rates`; `listed` as in `DatedRules.price`.
     """
-    factors = () if listed else tuple(_factors(rules, where, model, at, bill, params or {}, endpoint))
+    factors = [] if listed else _factors(rules, where, model, at, bill, params or {}, endpoint)
     answering = as_model or (bill.model if bill is not None and bill.model else model)
     price = rules.price(
         where.provider, answering, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit,
@@ -204,7 +199,7 @@ def bill_price(
         rules.price(
             where.provider, part.model or as_model or model, where.platform, at, implicit=implicit, listed=listed,
             prompt_tokens=None if part.kind == RUN else sum([getattr(part, name) or 0 for name in SUMMED_COUNTS[:3]]),
-            extras=[factor for factor in factors if factor != "fast" or part.kind != _ADVISOR],
+            extras=[factor for factor in factors if factor != "fast" or part.kind != "advisor_message"],
         )
         for part in bill.iterations
     ]  # fmt: skip
@@ -215,10 +210,7 @@ def unknown_factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     params: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
-    """Return the factors (`fast`, `us`, …) of a response whose multiple is unknown; empty if it has no list price.
-
-    Without a `bill` the factors are those that the request asked for.
-    """
+    """Return the factors (`fast`, …), billed or else asked for, of unknown multiple; empty without a list price."""
     answering = bill.model if bill is not None and bill.model else model
     if rules.price(where.provider, answering, where.platform, at) is None:
         return []
@@ -232,20 +224,18 @@ def unknown_factors(
 def _factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     params: Mapping[str, bytes], endpoint: str,
-) -> Iterator[str]:  # fmt: skip
-    factors: dict[str, None] = {}
+) -> list[str]:  # fmt: skip
+    factors: list[str] = []
     for name in ("speed", "service_tier", "inference_geo"):
         value = "" if bill is None else getattr(bill, name)
         if not value and params.get(name, b"")[:1] == b'"':
             value = text_of(params[name])
-        factor = _FACTORS.get((name, value))
-        if factor is not None:
-            factors[factor] = None
-    yield from factors
-    if is_regional(where, endpoint, model or "") and rules.find(
+        factor = _FACTORS.get((name, value), "")
+        factors += [factor] if factor and factor not in factors else []
+    has_regional_price = is_regional(where, endpoint, model or "") and rules.find(
         "multiple_regional", where.provider, model, where.platform, at
-    ):
-        yield "regional"
+    )
+    return [*factors, "regional"] if has_regional_price else factors
 
 
 _HOST = pattern(r"(?:[a-z]{2}\.api\.(?:openai\.com|x\.ai)|[a-z]+-[a-z]+\d+-aiplatform\.googleapis\.com)(?=[:/]|$)")
@@ -255,10 +245,7 @@ _PROFILE = pattern(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 
 
 def is_regional(where: Served, endpoint: str, model: str) -> bool:
-    """Return whether a request surely stays in a region: by its host or path, or by Bedrock's name of the model.
-
-    On Bedrock it does if the name has `anthropic.` or `openai.` and does not begin with `global.`.
-    """
+    """Return whether a request surely stays in a region, by host or path; on Bedrock by the model's prefix."""
     if where.platform == "bedrock":
         profile = _PROFILE.match(model.rsplit("/", 1)[-1])
         return profile is not None and profile["region"] != "global"
@@ -267,14 +254,8 @@ def is_regional(where: Served, endpoint: str, model: str) -> bool:
     return not where.platform and _HOST.match(endpoint) is not None
 
 
-# programs that record only a part of the output tokens
-
-
 def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
-    """Return the share of the output tokens that a program's version records.
-
-    "unknown" if the row states no number; None if no row is about the version.
-    """
+    """Return the share of output tokens that a program (name, version) records; "unknown": unstated; None: no row."""
     name, _, version = client.rpartition(" ")
     row = rules.find("output_recorded", name, ".".join(map(str, version_of(version))))
     return None if row is None else row.value if isinstance(row.value, Decimal) else "unknown"

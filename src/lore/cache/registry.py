@@ -22,8 +22,6 @@ from lore.model.providers import ENGINES
 from lore.plugins import register_plugins
 
 Option: TypeAlias = int | float | bool | str | None
-
-
 _LARGEST = 1_000_000_000  # more than any number that an option means
 
 
@@ -68,10 +66,7 @@ BROUGHT: dict[str, str] = dict.fromkeys(ENGINES, "engines")
 
 
 def parse_cache(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
-    """Return the name and the options of `NAME`, `NAME:` (both without options) or `NAME:OPTION=VALUE,OPTION=VALUE`.
-
-    The name is not checked, and may be empty. Raises as `options_in` does.
-    """
+    """Return name (unchecked) and options of `NAME`, `NAME:` or `NAME:OPTION=VALUE,…`; raise as `options_in` does."""
     name, _, options = text.partition(":")
     hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
     return name, options_in(options, f"--cache {name}:", hint) if options else ()
@@ -83,22 +78,22 @@ def options_in(text: str, place: str, hint: str) -> tuple[tuple[str, Option], ..
     A value is a bool, int or float by its spelling; it is text only if a cache in `CACHES` takes words for it.
     Raises LoreError (`place` and the fault, with `hint`) for any other text or none. `make` checks the names.
     """
-    return tuple([_option(part, place, hint) for part in text.split(",")])
-
-
-def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
-    option, _, value = text.partition("=")
-    option, value = option.strip().replace("-", "_"), value.strip()
-    if not value:
-        raise LoreError(f"{place}{text!r} is not KEY=VALUE", hint=hint)
-    if any(option in row.words for row in CACHES.values()):
-        return option, value
-    if value in ("true", "false"):
-        return option, value == "true"
-    for kind in (int, float):
-        with suppress(ValueError):
-            return option, kind(value)
-    raise LoreError(f"{place}{option}={value}: not a number", hint=hint)
+    options: list[tuple[str, Option]] = []
+    for part in text.split(","):
+        option, _, spelled = part.partition("=")
+        option, spelled = option.strip().replace("-", "_"), spelled.strip()
+        if not spelled:
+            raise LoreError(f"{place}{part!r} is not KEY=VALUE", hint=hint)
+        value: Option = {"true": True, "false": False}.get(spelled)
+        if any(option in row.words for row in CACHES.values()):
+            value = spelled
+        for kind in (float, int) if value is None else ():
+            with suppress(ValueError):
+                value = kind(spelled)
+        if value is None:
+            raise LoreError(f"{place}{option}={spelled}: not a number", hint=hint)
+        options.append((option, value))
+    return tuple(options)
 
 
 def cache_named(text: str) -> CacheRow:
@@ -137,21 +132,15 @@ def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> 
         if option not in row.options:
             hint = "options: " + ", ".join(row.options) if row.options else "it has none"
             raise LoreError(f"{name} has no option {option!r}", hint=hint)
-        accepted = _misfit(row, option, value)
-        if accepted:
+        is_number = isinstance(value, int | float) and abs(value) < _LARGEST
+        if option in row.numbers:
+            fits, accepted = is_number, "a number"
+        elif option in row.words:
+            fits, accepted = value in row.words[option], "one of " + ", ".join(row.words[option])
+        elif option in row.flags:
+            fits, accepted = value in (0, 1), "true or false"
+        else:
+            fits, accepted = is_number and type(value) is int, "a whole number"
+        if value is not None and not fits:  # None leaves it to the rules
             raise LoreError(f"{name}: {option}={value} is not {accepted}", hint=f"{option} is {accepted}")
     return row.made(look, **options)
-
-
-def _misfit(row: CacheRow, option: str, value: Option) -> str:
-    """Return what an option accepts, empty if the value is of that kind; None leaves it to the rules."""
-    if value is None:
-        return ""
-    if option in row.numbers:
-        return "" if not isinstance(value, str) and abs(value) < _LARGEST else "a number"
-    if option in row.words:
-        return "" if value in row.words[option] else "one of " + ", ".join(row.words[option])
-    if option in row.flags:
-        return "" if value in (0, 1) else "true or false"
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return "" if is_whole else "a whole number"

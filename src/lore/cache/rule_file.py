@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import BreakpointRule
-from lore.cache.rules import MOST, RULES, UNKNOWN, DatedRule, RuleKind, RuleTable, Value, hour_spans
+from lore.cache.rules import MOST, RULES, UNKNOWN, DatedRule, RuleTable, Value, hour_spans
 from lore.cache.served import PLATFORMS, model_pattern
 from lore.errors import LoreError, Where, did_you_mean
 from lore.model.mask import cut_masked
@@ -73,46 +73,43 @@ def _checked(row: Row) -> Row:
     model = model_pattern(row.model)
     if isinstance(row, BreakpointRule):
         return replace(row, model=model)
-    kind = RULES.get(row.rule)
-    if kind is None:
+    if row.rule not in RULES:
         raise ValueError(
             f"unknown rule {cut_masked(row.rule, 60)!r}\n{did_you_mean(row.rule[:80], RULES, 'known rules')}"
         )
     if not row.provider.strip() or not row.provider.isprintable():
         raise ValueError("the provider is empty or not printable")
-    if row.unit and row.unit != kind.unit:
-        raise ValueError(_unknown("unit", row.unit, [kind.unit]))
-    return replace(row, value=_value(row.value, row.rule, kind), model=model, unit=kind.unit)
+    kind, unit = RULES[row.rule]
+    if row.unit and row.unit != unit:
+        raise ValueError(_unknown("unit", row.unit, [unit]))
+    return replace(row, value=_value(row.value, row.rule, kind, unit), model=model, unit=unit)
 
 
 def _unknown(name: str, value: str, choices: list[str]) -> str:
     return f"{name} {cut_masked(value, 60)!r} is not known\n{did_you_mean(value, choices, f'known {name}s')}"
 
 
-_SECTIONS = {"tools", "system", "messages"}
+_SECTIONS = ["messages", "system", "tools"]
 _EXAMPLES = {
     "flag": "true or false", "number": "a number ({}), 0 or more", "whole": "a whole number ({}), 0 or more",
     "order": '"tools,system,messages"', "peak_hours": '"1-4,6-10"',
 }  # fmt: skip
 
 
-def _value(value: object, rule: str, kind: RuleKind) -> Value:
+def _value(value: object, rule: str, kind: str, unit: str) -> Value:
     if value is None or value == UNKNOWN:
         return None
-    match kind.kind:
-        case "flag" if isinstance(value, bool):
+    if kind == "flag" and isinstance(value, bool):
+        return value
+    if kind == "text" and isinstance(value, str):
+        fits = sorted(value.split(",")) == _SECTIONS if rule == "order" else hour_spans(value) is not None
+        if fits:
             return value
-        case "text" if isinstance(value, str) and (
-            sorted(value.split(",")) == sorted(_SECTIONS) if rule == "order" else hour_spans(value)
-        ):
-            return value
-        case "number" | "whole" if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            number = Decimal(value)
-            if number.is_finite() and 0 <= number <= MOST and (kind.kind == "number" or number == int(number)):
-                return number
-        case _:
-            pass
-    example = _EXAMPLES.get(rule) or _EXAMPLES[kind.kind].format(kind.unit)
+    elif kind in ("number", "whole") and isinstance(value, int | Decimal) and not isinstance(value, bool):
+        number = Decimal(value)
+        if number.is_finite() and 0 <= number <= MOST and (kind == "number" or number == int(number)):
+            return number
+    example = _EXAMPLES.get(rule) or _EXAMPLES[kind].format(unit)
     raise ValueError(f'the value does not fit {rule}\nwrite {example}, or "{UNKNOWN}"')
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -34,13 +34,6 @@ MOST = 10**12  # no rule's value is larger
 _MANY = 4096  # remembered answers: a recording can name any number of models
 
 
-class RuleKind(Struct, frozen=True):
-    """What kind of value a rule has, and in which unit."""
-
-    kind: Literal["number", "whole", "flag", "text"]  # what its values are
-    unit: str  # of its values
-
-
 _MULTIPLES = (
     "write", "write_5m", "write_1h", "read", "read_implicit", "input", "output",
     "fast", "priority", "flex", "batch", "us", "regional", "peak",
@@ -57,14 +50,14 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
     "usd_per_mtok_hour": ("price_storage_hour",),
 }  # fmt: skip
-RULES: dict[str, RuleKind] = {
-    **{rule: RuleKind("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},
-    **{rule: RuleKind("number", unit) for unit, rules in _NUMBERS.items() for rule in rules},
-    **{f"multiple_{name}": RuleKind("number", "multiple") for name in _MULTIPLES},
-    "lookback_runs": RuleKind("flag", "flag"), "list_prices": RuleKind("flag", "flag"),
-    "reads_output": RuleKind("flag", "flag"), "head_expires": RuleKind("flag", "flag"),
-    "drops_thinking": RuleKind("flag", "flag"),
-    "order": RuleKind("text", "sections"), "peak_hours": RuleKind("text", "hours"),
+_FLAGS = ("lookback_runs", "list_prices", "reads_output", "head_expires", "drops_thinking")
+# What kind of values each rule has ("number", "whole", "flag", "text"), and in which unit.
+RULES: dict[str, tuple[str, str]] = {
+    **{rule: ("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},
+    **{rule: ("number", unit) for unit, rules in _NUMBERS.items() for rule in rules},
+    **{f"multiple_{name}": ("number", "multiple") for name in _MULTIPLES},
+    **dict.fromkeys(_FLAGS, ("flag", "flag")),
+    "order": ("text", "sections"), "peak_hours": ("text", "hours"),
 }  # fmt: skip
 # Rules that no prediction reads: `lore simulate --rules` and `lore lint` show them.
 FOR_READING = frozenset(("lifetime_long", "lifetime_least", "requests_per_minute", "price_storage_hour"))
@@ -80,7 +73,7 @@ class DatedRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What no other row of a file may share; a user's row replaces a packaged one of the same key."""
+        """The values that no other row of a file may share; a user's row replaces a packaged one of the same key."""
         return self.rule, self.provider, self.model, self.platform, self.above_tokens or 0, self.valid_from
 
 
@@ -161,17 +154,21 @@ class DatedRules:
         """Return the prices of one request; None if not even that of uncached tokens is known.
 
         `extras` are how it was served ("fast", "priority", "flex", "batch", "us", "regional"): each multiplies all
-        prices of tokens, and makes them unknown if it has no row. Peak hours count if the time is known. `implicit`:
-        the request sets no breakpoints, and its reads may have a price of their own. `listed`: the list price, which is
-        that of a short prompt without extras, off peak.
+        prices of tokens, and makes them unknown if it has no row. Peak hours (of Monday to Friday, UTC) count if the
+        time is known. `implicit`: the request sets no breakpoints, and its reads may have a price of their own.
+        `listed`: the list price, which is that of a short prompt without extras, off peak.
         """
         if at is not None and not math.isfinite(at):
             return None
-        prompt_tokens = None if listed else prompt_tokens
-        factors = () if listed else (*extras, *(["peak"] if self.is_peak(provider, model, platform, at) else []))
+        prompt_tokens, factors = (None, []) if listed else (prompt_tokens, [*extras])
+        hours = "" if listed or at is None else self.text("peak_hours", provider, model, platform, at)
+        if hours and at is not None:
+            hour, weekday = at % _DAY / 3600, (at // _DAY + 3) % 7  # the epoch began on a Thursday
+            is_peak = any(begin <= hour < end for begin, end in hour_spans(hours) or ())
+            factors += ["peak"] if is_peak and weekday < 5 else []
         # Prices depend on these values only; a session asks for the same ones turn after turn.
         key = (
-            provider, model, platform, factors, implicit, None if at is None else bisect_right(self._days, at),
+            provider, model, platform, tuple(factors), implicit, None if at is None else bisect_right(self._days, at),
             0 if prompt_tokens is None else bisect_left(self._lengths, prompt_tokens),
         )  # fmt: skip
         if key not in self._prices:
@@ -183,10 +180,6 @@ class DatedRules:
                 factors, listed=by_maker is None or by_maker.value is not False, implicit=implicit,
             )  # fmt: skip
         return self._prices[key]
-
-    def is_peak(self, provider: str, model: str | None, platform: str, at: float | None) -> bool:
-        """Return whether a time is in the provider's peak hours."""
-        return at is not None and _is_within(self.text("peak_hours", provider, model, platform, at), at)
 
     def breakpoints(
         self, api: str, provider: str, model: str | None, platform: str = "", at: float | None = None
@@ -232,16 +225,6 @@ def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
     spans = tuple([(int(match[1]), int(match[2])) for match in matches if match is not None])
     fitting = len(spans) == len(matches) and all(begin < end <= 24 for begin, end in spans)
     return spans if fitting else None
-
-
-def _is_within(hours: str, at: float) -> bool:
-    """Return whether a time is within hours (UTC) of a day from Monday to Friday."""
-    day, hour = at // _DAY, at % _DAY / 3600
-    weekday = (day + 3) % 7  # the epoch began on a Thursday
-    return weekday < 5 and any(begin <= hour < end for begin, end in hour_spans(hours) or ())
-
-
-# rules about one turn
 
 
 def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:

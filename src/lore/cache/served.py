@@ -69,10 +69,7 @@ def billed_by(turn: Turn) -> Served:
 
 
 def cache_of(turn: Turn, where: Served) -> str:
-    """Return which kind of cache served a turn, as `--cache` spells it (`openai-breakpoint`); empty if unknown.
-
-    It does not tell one account's cache from another's. `where` is the turn's `served_by`.
-    """
+    """Return which kind of cache served a turn, as `--cache` spells it; empty: unknown. `where`: its `served_by`."""
     if where.platform == "bedrock":
         return "bedrock"
     if where.provider == "openai":

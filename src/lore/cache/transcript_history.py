@@ -18,7 +18,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from lore.cache.counts import BYTES_PER_TOKEN, GRACE, ONE_HOUR, position, total
+from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, GRACE, ONE_HOUR, position, total
 from lore.cache.lookback import POSITIONS, lookback
 from lore.model import items as i
 from lore.model.events import Usage
@@ -31,7 +31,7 @@ _FEWEST, _MOST = 1.0, 16.0  # bytes per token: other rates are not believed
 _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before any turn was billed
 _ENVELOPE = 600  # bytes of a record that no prompt holds
 _IMAGE = b'"type":"image"'
-_LOOKED_AT = 256  # bytes at the beginning of an output or block that say what it is
+_LOOKED_AT = 256  # bytes at the beginning of an output or block that show its kind
 _REASONING = re.compile(rb'"type"\s*:\s*"(?:reasoning|redacted_thinking)"')
 
 
@@ -48,10 +48,7 @@ class Growth(Struct, frozen=True):
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
-    """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most.
-
-    `at` (seconds since the epoch; None: the latest rule) selects the rule by which positions are counted.
-    """
+    """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most; positions as counted at `at`."""
     runs = lookback(at).runs
     answer = input_bytes = images = positions = thinking = 0
     prompted, thinks, answered, group = False, False, False, -1
@@ -72,7 +69,11 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
         if type(item) is i.AssistantMessage:
             blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
             answer += _bytes(blocks)
-            thoughts = [block for block in blocks if type(block) is not i.TextBlock and _is_thinking(block)]
+            thoughts = [
+                block for block in blocks
+                if type(block) is i.ThinkingBlock
+                or (type(block) is i.RawBlock and _REASONING.search(block.json, 0, _LOOKED_AT))
+            ]  # fmt: skip
             positions += len(blocks) - len(thoughts)
             thinking += _bytes(thoughts)
             thinks, answered = thinks or bool(thoughts), True
@@ -90,25 +91,16 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     return Growth(answer, input_bytes, images, positions, prompted, thinks, thinking)
 
 
-def _is_thinking(block: i.Block) -> bool:
-    if type(block) is i.RawBlock:
-        return _REASONING.search(block.json, 0, _LOOKED_AT) is not None
-    return type(block) is i.ThinkingBlock
-
-
 def _bytes(blocks: Iterable[i.Block]) -> int:
     """Return the bytes of blocks without images."""
     size = 0
     for block in blocks:
-        match block:
-            case i.TextBlock():
-                size += len(block.text)
-            case i.ThinkingBlock():
-                size += max(0, len(block.text) - 2) or len(block.signature or "")  # it replaces a text left out
-            case i.RawBlock():
-                size += len(block.json)
-            case i.ImageBlock():
-                pass
+        if isinstance(block, i.TextBlock):
+            size += len(block.text)
+        elif isinstance(block, i.ThinkingBlock):
+            size += max(0, len(block.text) - 2) or len(block.signature or "")  # it replaces a text left out
+        elif isinstance(block, i.RawBlock):
+            size += len(block.json)
     return size
 
 
@@ -138,17 +130,12 @@ class TokenRate:
         return self.answer_tokens(grown, output) + input_tokens
 
     def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
-        """Update the rate of input from a step that grew the prompt by `tokens`.
-
-        Steps outside 0.5 to 32 bytes a token are ignored.
-        """
+        """Learn the rate of input from a step by `tokens`; a step outside 0.5 to 32 bytes a token is ignored."""
         input_tokens = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
         if input_tokens > 0 and _FEWEST / 2 <= grown.input_bytes / input_tokens <= _MOST * 2:
             self._bytes += grown.input_bytes
             self._tokens += input_tokens
 
-
-# what usage shows
 
 _MOST_ENTRIES = 200  # entries that surely have more than `POSITIONS` positions
 
@@ -187,7 +174,7 @@ class ModelHistory:
 
     @property
     def last(self) -> Position | None:
-        """The known position with the most entries; None: there is none."""
+        """The known position with the most entries; None: no position is known."""
         return self.positions[-1] if self.positions else None
 
     @property
@@ -204,16 +191,8 @@ class ModelHistory:
         return self.last
 
     def last_within(self, entries: int) -> Position | None:
-        """Return the last position with at most `entries` entries before it; None: there is none."""
+        """Return the last position with at most `entries` entries before it; None: no such position."""
         return next((place for place in reversed(self.positions) if place.entries <= entries), None)
-
-    def first_within(self, entries: int) -> int | None:
-        """Return the tokens at the first position that has any entries before it.
-
-        None if there is no such position, or if it has more than `entries` before it.
-        """
-        first = next((place for place in self.positions if place.entries), None)
-        return None if first is None or first.entries > entries else first.tokens
 
     def first_expired(self, entries: int, pause: float | None) -> int | None:
         """Return the tokens at the first expired position with 1 to `entries` entries before it.
@@ -259,15 +238,10 @@ class ModelHistory:
         return max(place.tokens, self.head)
 
     def add(self, place: Position) -> None:
-        """Add a position at the end, after forgetting those with as many entries or more, or with more tokens."""
-        while self.positions and (self.positions[-1].entries >= place.entries or self.last_tokens > place.tokens):
+        """Add a position at the end, after forgetting those with the same entries or more, or with more tokens."""
+        while self.last and (self.last.entries >= place.entries or self.last.tokens > place.tokens):
             self.positions.pop()
         self.positions.append(place)
-
-    @property
-    def last_tokens(self) -> int:
-        """The prompt tokens before the last known position; 0 without one."""
-        return self.positions[-1].tokens if self.positions else 0
 
 
 class Signal(Struct, frozen=True):
@@ -326,22 +300,19 @@ def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, us
     lifetimes, so is the place where the one-hour part ends. Unknown counts add no position. The counts set are
     `cached`, `total`, `added`, `uncached`, `output` and `latest_read`.
     """
-    first_pass = usage.first_pass
-    read, end, size = usage.read_tokens or 0, position(usage), len(history.entries)
+    read, end, first_read = usage.read_tokens or 0, position(usage), usage.first_pass.read_tokens or 0
     history.cut(unchanged)
-    first_read = first_pass.read_tokens or 0
-    while history.breakpoints and history.last_tokens > first_read:  # what follows it is not cached
+    while history.breakpoints and history.last and history.last.tokens > first_read:  # what follows it is not cached
         history.positions.pop()
-    history.latest_read = first_pass.read_tokens or history.latest_read
+    history.latest_read = usage.first_pass.read_tokens or history.latest_read
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
     if hour and short:
-        last = history.last
-        history.add(Position((0 if last is None else last.entries + 1), read + hour, ONE_HOUR))
+        history.add(Position(history.last.entries + 1 if history.last else 0, read + hour, ONE_HOUR))
     if end is not None:
-        lives = None if chain.lifetime is None else (300.0 if short else chain.lifetime)
-        history.add(Position(size, end, lives))
+        lives = None if chain.lifetime is None else (FIVE_MINUTES if short else chain.lifetime)
+        history.add(Position(len(history.entries), end, lives))
     history.estimated = False
     chain.cached, chain.output = end, usage.output_tokens
     chain.total = history.total = total(usage)
     chain.added = (usage.uncached_tokens or 0) + (usage.write_tokens or 0) + (usage.output_tokens or 0)
-    chain.uncached = usage.uncached_tokens if usage.uncached_tokens is not None else chain.uncached
+    chain.uncached = chain.uncached if usage.uncached_tokens is None else usage.uncached_tokens

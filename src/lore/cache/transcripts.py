@@ -23,15 +23,7 @@ from lore.cache.falls import fall_table, find_fall, version_of
 from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime, least_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, normal_name
-from lore.cache.transcript_history import (
-    ChainHistory,
-    Growth,
-    ModelHistory,
-    Position,
-    Signal,
-    add_positions,
-    growth,
-)  # fmt: skip
+from lore.cache.transcript_history import ChainHistory, Growth, ModelHistory, Position, Signal, add_positions, growth
 from lore.model.codes import Code
 from lore.model.events import THOUGHTS, Usage
 from lore.model.state import HOOKS, Change, Sign
@@ -42,9 +34,7 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
     "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
 }  # fmt: skip
 _ANTHROPIC = Served("anthropic", "")
-_REASONING, _NO_FIRST_THINKING = "reasoning", "first-without-thinking"
-_THINKING_OFF = "thinking-off"
-_IMAGE = "image"
+_REASONING, _NO_FIRST_THINKING, _IMAGE = "reasoning", "first-without-thinking", "image"
 _EFFECT_AT_PROMPT = (*HOOKS, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
@@ -58,9 +48,6 @@ class ReadLevel(Struct, frozen=True):
     tokens: int | None  # None: unknown
     why: str  # the reason, as predictions report it: `expiry`, `compaction`; `goes-on`: the history was extended
     is_sure: bool = True  # the log itself decides it
-
-
-_FIRST = ReadLevel(None, "first")
 
 
 class TurnState(Struct):
@@ -81,7 +68,7 @@ class TurnState(Struct):
     earlier_position: int | None  # tokens at the position before the last known one
     signals: tuple[Signal, ...]  # that predict a fall of the read
     output: int | None  # tokens of the previous answer
-    level: ReadLevel  # what is expected to be read
+    level: ReadLevel  # the expected read
     expected_tokens: int  # estimated length of the prompt
     shared_head: int | None = None  # read if the head changed; None: the first turn was not a new conversation
     min_read: int | None = None  # the least that is read if only the history changed
@@ -103,7 +90,7 @@ class Predicted(NamedTuple):
     def limited_to(self, usage: Usage | None) -> Prediction:
         """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
 
-        If the prompt became shorter than what was to be read, the whole of it is only the most that can be read. The
+        If the prompt became shorter than the predicted read, its whole length is only the most that can be read. The
         size of a request says nothing about the cache, so comparisons with the usage take the original.
         """
         prediction = self.prediction
@@ -182,7 +169,7 @@ class TranscriptCache:
             name, _, version = usage.client.rpartition(" ")
             chain.head_expires = self._rules.flag("head_expires", name, ".".join(map(str, version_of(version))))
         dropped = next((signal for signal in state.signals if signal.name == _REASONING), None)
-        if dropped is not None and not doubt and _has_kept_reasoning(dropped, history, state, usage):
+        if dropped is not None and usage and not doubt and _has_kept_reasoning(dropped, history, state, usage):
             chain.waiting[_REASONING] = dropped
         elif dropped is not None:
             history.cut(dropped.entries)  # the prompt after it is shorter from now on
@@ -196,32 +183,34 @@ class TranscriptCache:
         add_positions(chain, history, state.unchanged, usage)
         return ""
 
-    # plain rules
-
     def _read(self, chain: ChainHistory, history: ModelHistory, state: TurnState, unchanged: int) -> tuple[int, str]:
-        """Return the tokens that are read, and why; `unchanged` of them are read if only the log says what changed."""
+        """Return the tokens that are read, and why; `unchanged` of them are read if only the log says what changed.
+
+        The client may have sent a request that is not recorded at the end of the user's turn (2.1.59 and later). Of 513
+        prompts it had done so in 208 if the last request had added up to 10,000 tokens, otherwise in 4 of 46.
+        """
         if state.level.why != "goes-on":
             return unchanged, state.level.why
         falls = list(self._falls(chain, history, state))
         if falls and min(falls)[0] < unchanged:
             return min(falls)
-        if not state.model_changed and _has_hidden_request(chain, state):
+        has_paused = state.pause is not None and state.pause >= _HIDDEN_PAUSE
+        may_be_hidden = state.grown.prompted and chain.had_hidden_request and not state.model_changed
+        if may_be_hidden and has_paused and chain.added <= _HIDDEN_TOKENS:
             return unchanged + history.rate.answer_tokens(state.grown, state.output), "hidden-request"
         return unchanged, "goes-on"
 
     def _falls(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> Iterator[tuple[int, str]]:
         """Yield the reads, and their reasons, after signals with which most reads fell, and past the lookback."""
-        provider, model = self._where.provider, normal_name(state.model)
+        provider, model, prompted = self._where.provider, normal_name(state.model), state.grown.prompted
         for signal in state.signals:
             fall = find_fall(
-                signal.name, prompted=state.grown.prompted, first=signal.is_first, version=signal.version, model=model,
+                signal.name, prompted=prompted, first=signal.is_first, version=signal.version, model=model,
                 provider=provider,
             )  # fmt: skip
-            if fall is None:
-                continue
-            if fall.moves == "head":
+            if fall is not None and fall.moves == "head":
                 yield history.shared_head or 0, signal.name
-            else:
+            elif fall is not None:
                 remaining = None if fall.moves == "history" else signal.read_if_moved
                 yield history.head if remaining is None else remaining, signal.name
         is_far = state.new_positions > POSITIONS and not lookback(state.at).runs  # when each block counts as one
@@ -233,14 +222,12 @@ class TranscriptCache:
             yield history.latest_read or 0, "no-sign"
 
 
-def _has_kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage | None) -> bool:
-    """Return whether usage shows that reasoning stayed in the prompt: it grew by all that was added, or more was read.
+def _has_kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage) -> bool:
+    """Return whether usage shows that reasoning stayed in the prompt: it grew by all additions, or more was read.
 
     A message that was sent into a running task begins no new task, and the provider keeps the reasoning. A prompt that
     shrank does not hold it, nor one whose read fell to what precedes it, whatever the estimate of what was added.
     """
-    if usage is None:
-        return False
     read, prompt_tokens, moved = usage.first_pass.read_tokens, total(usage.first_pass), dropped.read_if_moved
     previous_total = history.total if state.unchanged == state.entries else None
     if prompt_tokens is not None and previous_total is not None and prompt_tokens < previous_total:
@@ -252,22 +239,10 @@ def _has_kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState
             return False
     if prompt_tokens is None or previous_total is None:
         return False
-    answer = history.rate.answer_tokens(state.grown, state.output)
     added = history.rate.tokens(state.grown, state.output)
+    inputs = added - history.rate.answer_tokens(state.grown, state.output)
     excess = prompt_tokens - previous_total - added
-    return (added - answer) * _RATE_ERROR < excess < added  # it cannot be judged if something unrecorded was added
-
-
-def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
-    """Return whether the client sent a request that is not recorded at the end of the user's turn (2.1.59 and later).
-
-    Of 513 prompts it had done so in 208 if the last request had added up to 10,000 tokens, otherwise in 4 of 46.
-    """
-    paused = state.pause is not None and state.pause >= _HIDDEN_PAUSE
-    return state.grown.prompted and chain.had_hidden_request and paused and chain.added <= _HIDDEN_TOKENS
-
-
-# the state of a turn
+    return inputs * _RATE_ERROR < excess < added  # it cannot be judged if something unrecorded was added
 
 
 def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[ModelHistory, TurnState]:
@@ -275,8 +250,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     assert basis is not None, "only transcripts are predicted here"
     history = chain.models.get(model)
     is_new = history is None
-    if history is None:
-        history = chain.models[model] = ModelHistory(breakpoints=breakpoints)
+    history = chain.models[model] = history or ModelHistory(breakpoints=breakpoints)
     old_entries, entries = history.entries, basis.entries
     size = len(old_entries)
     unchanged = old_entries.common(entries)
@@ -293,19 +267,18 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         chain.waiting.setdefault(_REASONING, Signal(_REASONING, is_delayed=True, entries=base))
     signals = tuple(_signals(chain, history, turn, grown))
     pause = None if history.used is None or at is None or at < history.used else at - history.used
+    first = next((place for place in history.positions if place.entries), None)
     state = TurnState(
         cached=chain.cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
         lifetime=chain.lifetime if history.last is None else history.last.lifetime,
-        least_lifetime=chain.least_lifetime,
-        changes=turn.changes, model=model, model_changed=model_changed, head_changed=head_changed,
+        least_lifetime=chain.least_lifetime, changes=turn.changes, model=model, model_changed=model_changed,
+        head_changed=head_changed, signals=signals, level=ReadLevel(None, "first"), expected_tokens=0,
         new_positions=distance if last is None or not breakpoints or last.entries != base else grown.positions,
         earlier_position=history.positions[-2].tokens if len(history.positions) > 1 else None,
-        signals=signals,
         output=chain.output if base == size and not model_changed else None,
-        level=_FIRST, expected_tokens=0,
         shared_head=history.shared_head if history.is_new else None, min_read=history.min_read,
-        first_position=history.first_within(unchanged), first_expired=history.first_expired(unchanged, pause),
-        implicit=not breakpoints, at=at, thoughts=chain.thoughts,
+        first_position=None if first is None or first.entries > unchanged else first.tokens,
+        first_expired=history.first_expired(unchanged, pause), implicit=not breakpoints, at=at, thoughts=chain.thoughts,
     )  # fmt: skip
     chain.has_thinking = chain.has_thinking or grown.has_thinking
     if grown.prompted:
@@ -337,7 +310,7 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
             )  # fmt: skip
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
-            name = _THINKING_OFF if sign.name == "thinking" and sign.after == "off" else sign.name
+            name = "thinking-off" if sign.name == "thinking" and sign.after == "off" else sign.name
             yield Signal(name, sign.version, is_first=sign.name not in chain.shown_signals)
         chain.shown_signals.add(sign.name)
 
@@ -345,32 +318,33 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
 def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | None) -> None:
     """Remember text that followed that many entries; None: the history changed, so that its place is unknown."""
     for sign in signs:
-        waiting = chain.waiting.get(sign.name)
+        waiting, is_hook = chain.waiting.get(sign.name), sign.name in HOOKS
         if sign.name not in _EFFECT_AT_PROMPT or (waiting is None and entries is None):
             continue
-        if sign.name in HOOKS and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
+        if is_hook and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
             continue
-        names = sign.names if waiting is None else tuple(dict.fromkeys((*waiting.names, *sign.names)))
-        place = waiting.entries if waiting else entries or 0
-        text = sign.after if waiting is None else waiting.text or sign.after
-        text = text if sign.name in HOOKS else ""
-        line = sign.line if waiting is None else waiting.line
-        chain.waiting[sign.name] = Signal(
-            sign.name, sign.version, is_delayed=True, entries=place, names=names, text=text, line=line
+        first = waiting or Signal(sign.name, entries=entries or 0, text=sign.after, line=sign.line)
+        chain.waiting[sign.name] = replace(
+            first, version=sign.version, is_delayed=True, names=tuple(dict.fromkeys((*first.names, *sign.names))),
+            text=(first.text or sign.after) if is_hook else "",
         )  # fmt: skip
 
 
 def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel:
     """Return the level of the first rule that applies; remove the positions that no longer hold."""
-    if state.model_changed and not history.positions:
+    last, pause = history.last, state.pause
+    if state.model_changed and last is None:
         return ReadLevel(0, "model", is_sure=False)
-    expired = _expired(chain, history, state)
-    if expired is not None:
-        return expired
+    if last is not None and pause is not None and last is not history.expire(pause):
+        # what lives longer and is within reach remains, or what other sessions keep
+        tokens = 0 if chain.head_expires else history.shared_head or 0
+        rest = history.cut(state.unchanged) if history.breakpoints else None
+        # a breakpoint at the end has to look back to it; tools and system have their own
+        is_in_reach = rest and (not rest.entries or history.positions_after(rest, state.at) <= POSITIONS)
+        return ReadLevel(max(tokens, rest.tokens) if rest and is_in_reach else tokens, "expiry")
     if state.head_changed:
         history.positions.clear()
         return ReadLevel(history.shared_head or 0, "session-changed")
-    last = history.last
     if state.unchanged < state.entries:
         history.cut(state.unchanged)
         tokens = history.read_within(state.unchanged, state.at)
@@ -382,19 +356,6 @@ def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Read
     return ReadLevel(last.tokens + answer, "goes-on", not history.estimated)
 
 
-def _expired(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel | None:
-    """Return the level after an expiry: what lives longer and is within reach, or what other sessions keep."""
-    last, pause = history.last, state.pause
-    if last is None or pause is None or last is history.expire(pause):
-        return None
-    tokens = 0 if chain.head_expires else history.shared_head or 0
-    remaining = history.cut(state.unchanged) if history.breakpoints else None
-    # a breakpoint at the end has to look back to it; tools and system have their own
-    if remaining is not None and (not remaining.entries or history.positions_after(remaining, state.at) <= POSITIONS):
-        tokens = max(tokens, remaining.tokens)
-    return ReadLevel(tokens, "expiry")
-
-
 def _expected_tokens(chain: ChainHistory, history: ModelHistory, state: TurnState) -> int:
     """Estimate how long a prompt is, from the latest usage of its model and the content added since."""
     grown = history.rate.tokens(state.grown, state.output)
@@ -403,9 +364,6 @@ def _expected_tokens(chain: ChainHistory, history: ModelHistory, state: TurnStat
     if state.unchanged == state.entries:
         return (history.total or 0) + grown
     return (history.head if history.last is None else history.last.tokens) + grown
-
-
-# learning from usage
 
 
 def _continue_without_usage(chain: ChainHistory, history: ModelHistory, state: TurnState) -> None:
@@ -439,22 +397,21 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
         return
     fell, why = read < state.cached - DROP, state.level.why
     if fell:
-        _learn_head(history, state, read)
+        _learn_head(history, why, read)
     if why == "compaction":
         history.min_read = read or None  # all of the history is new, so the head alone is read
     elif fell and history.min_read is not None and why != "expiry":
         history.min_read = min(history.min_read, read)
     if state.grown.prompted and not fell and why == "goes-on":
         chain.had_hidden_request = chain.had_hidden_request or read > state.cached
-    if state.unchanged < state.entries or state.head_changed:
-        return
-    if prompt_tokens is not None and history.total is not None:
+    is_extended = state.unchanged == state.entries and not state.head_changed
+    if is_extended and prompt_tokens is not None and history.total is not None:
         history.rate.learn(state.grown, state.output, prompt_tokens - history.total)
 
 
-def _learn_head(history: ModelHistory, state: TurnState, read: int) -> None:
+def _learn_head(history: ModelHistory, why: str, read: int) -> None:
     """Learn the read after a fall: `shared_head` from a certain cause, `known_head` if the history changed."""
-    why, shared = state.level.why, history.shared_head or 0
+    shared = history.shared_head or 0
     if why == "session-changed" or (why == "expiry" and not (history.positions and history.breakpoints)):
         history.shared_head = read
         return

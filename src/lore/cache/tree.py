@@ -40,14 +40,12 @@ class TreePath(Struct, frozen=True):
     similar_node: int = 0  # the node of that earlier piece
     same: int = 0  # leading nodes that are those of the chain's previous path
     cut: Sequence[int] = ()  # nodes that the previous path had after them
-    begins: Sequence[int] = ()  # the node before each piece
 
 
 class _Trail(NamedTuple):
     """The latest path of a chain."""
 
     nodes: list[int]  # after each piece
-    begins: list[int]  # the node before each piece: that of a salt where a section begins
     sections: list[Section]  # of each piece
     salts: tuple[tuple[Section, bytes], ...]  # as in `Request`
     space: bytes  # as in `Request`
@@ -68,32 +66,27 @@ class PrefixTree:
     def path(self, request: Request) -> TreePath:
         """Return the path of a request, adding missing nodes; the next call for this chain changes its lists."""
         trail, cut = self._cut_trail(request)
-        nodes, begins, sections = trail.nodes, trail.begins, trail.sections
-        same = len(nodes)
+        nodes, same = trail.nodes, len(trail.nodes)
         pieces = request.pieces[same:]
         new, common_bytes, similar_node = len(request.pieces), 0, 0
-        for place, (begin, node, similar) in enumerate(self._walk(request, trail, pieces), same):
-            begins.append(begin)
+        for place, (node, similar) in enumerate(self._walk(request, trail, pieces), same):
             nodes.append(node)
             if similar is not None:
                 new, (common_bytes, similar_node) = place, similar
-        sections.extend([piece.section for piece in pieces])
-        return TreePath(nodes, new, common_bytes, similar_node, same, cut, begins)
+        trail.sections.extend([piece.section for piece in pieces])
+        return TreePath(nodes, new, common_bytes, similar_node, same, cut)
 
     def generated(self, request: Request) -> TreePath:
         """Return the path of a request's output alone, which follows the latest path of its chain."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
-        nodes = [node for _, node, _ in steps]
-        for place, (_, _, similar) in enumerate(steps):
+        nodes = [node for node, _ in steps]
+        for place, (_, similar) in enumerate(steps):
             if similar is not None:
                 return TreePath(nodes, place, *similar)
         return TreePath(nodes, len(nodes))
 
     def common_bytes(self, node: int, other_node: int) -> tuple[int, int]:
-        """Return how many bytes the pieces of two nodes have in common at their beginning, and the first one's length.
-
-        Both are 0 if the pieces follow different nodes, or if the bytes of one are no longer kept.
-        """
+        """Return in how many bytes two nodes' pieces begin alike, and the first one's size; 0, 0 if unknown."""
         entry, other_entry = self._bytes.get(node), self._bytes.get(other_node)
         if entry is None or other_entry is None or entry[0] != other_entry[0]:
             return 0, 0
@@ -108,19 +101,16 @@ class PrefixTree:
             if trail.salts != request.salts:
                 moved = {section for section, _ in set(trail.salts) ^ set(request.salts)}
                 same = next((n for n in range(same) if trail.sections[n] in moved), same)
-        nodes, begins, sections = ([], [], []) if trail is None else trail[:3]
+        nodes, sections = ([], []) if trail is None else trail[:2]
         cut = nodes[same:]
-        del nodes[same:], begins[same:], sections[same:]
-        trail = self._trails[request.chain] = _Trail(nodes, begins, sections, request.salts, request.space)
+        del nodes[same:], sections[same:]
+        trail = self._trails[request.chain] = _Trail(nodes, sections, request.salts, request.space)
         return trail, cut
 
     def _walk(
         self, request: Request, trail: _Trail, pieces: Sequence[Piece]
-    ) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
-        """Yield the nodes before and after each piece that follows a trail of its request.
-
-        The first new piece comes with its `common_bytes` and `similar_node` of `TreePath`.
-        """
+    ) -> Iterator[tuple[int, tuple[int, int] | None]]:
+        """Yield the node after each piece; with the first new one, `common_bytes` and `similar_node` of `TreePath`."""
         salts = dict(request.salts)
         node = trail.nodes[-1] if trail.nodes else self._node(0, b"space " + request.space)
         section = trail.sections[-1] if trail.sections else None
@@ -129,12 +119,15 @@ class PrefixTree:
             if piece.section != section:
                 section = piece.section
                 node = self._node(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
-            begin, similar, key = node, None, key_of(piece)
-            existing_node = self._nodes.get((begin, key))
-            if existing_node is None and not has_new:
-                has_new, similar = True, self._find_similar(begin, piece)
-            node = self._add_node(begin, key, piece.data) if existing_node is None else existing_node
-            yield begin, node, similar
+            parent, similar, key = node, None, key_of(piece)
+            node = self._nodes.get((parent, key), 0)
+            if not node:
+                if not has_new:
+                    has_new, similar = True, self._find_similar(parent, piece)
+                node = self._node(parent, key)
+                self._children.setdefault(parent, []).append(node)
+                self._keep_bytes(node, parent, piece.data)
+            yield node, similar
 
     def _node(self, parent: int, key: bytes) -> int:
         node = self._nodes.get((parent, key))
@@ -143,29 +136,22 @@ class PrefixTree:
             node = self._nodes[parent, key] = self.size
         return node
 
-    def _add_node(self, parent: int, key: bytes, data: bytes) -> int:
-        new_node = self._node(parent, key)
-        self._children.setdefault(parent, []).append(new_node)
-        self._bytes[new_node] = (parent, data)
+    def _keep_bytes(self, node: int, parent: int, data: bytes) -> None:
+        """Keep the bytes of a new node's piece; forget the oldest ones if there are too many."""
+        self._bytes[node] = (parent, data)
         if parent in self._sorted:
-            insort(self._sorted[parent], (data, new_node))
+            insort(self._sorted[parent], (data, node))
         self._room -= len(data)
         while self._room < 0 and len(self._bytes) > 1:
-            node, (place, old) = self._bytes.popitem(last=False)
+            oldest, (place, old) = self._bytes.popitem(last=False)
             self._room += len(old)
             if place in self._sorted:
                 pieces = self._sorted[place]
-                del pieces[bisect_left(pieces, (old, node))]
-        return new_node
+                del pieces[bisect_left(pieces, (old, oldest))]
 
     def _find_similar(self, parent: int, piece: Piece) -> tuple[int, int]:
-        """Return the length of the longest common beginning with an earlier piece in the same place, and its node.
-
-        Bytes that two images have in common are not common tokens.
-        """
-        if piece.kind == "image":
-            return 0, 0
-        nodes = self._children.get(parent, [])
+        """Return in how many bytes an earlier piece in the same place begins alike, at most, and its node."""
+        nodes = [] if piece.kind == "image" else self._children.get(parent, [])  # images share no tokens
         others = [(self._bytes[node][1], node) for node in nodes[-_COMPARED:] if node in self._bytes]
         if len(nodes) > _COMPARED:  # sorted by bytes, the longest common beginning is that of a neighbour
             if parent not in self._sorted:
@@ -193,8 +179,6 @@ def common_nodes(nodes: Sequence[int], other_nodes: Sequence[int]) -> int:
     return bisect_left(range(size), 1, key=lambda at: nodes[at] != other_nodes[at])
 
 
-# positions
-
 # Tokens per byte, per image, per token of another tokenizer.
 RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0, "counted": 1.0}
 _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}
@@ -218,17 +202,16 @@ class _Scale:
     def cut(self, size: int) -> None:
         for sums in (self.counted, *self.sums):
             del sums[size:]
-        for place in self.known_places[bisect_left(self.known_places, size) :]:
+        number = bisect_left(self.known_places, size)
+        for place in self.known_places[number:]:
             self.parted.pop(place, None)
-        del self.known_places[bisect_left(self.known_places, size) :]
+        del self.known_places[number:]
 
     def add(self, piece: Piece) -> None:
-        tokens = piece.tokens
-        piece_class = _class_of(piece)
-        size = _size_of(piece)
+        piece_class, size = _measure(piece)
         for number, sums in enumerate(self.sums):
-            sums.append((sums[-1] if sums else 0.0) + (size if number == piece_class and tokens is None else 0.0))
-        self.counted.append((self.counted[-1] if self.counted else 0) + (tokens or 0))
+            sums.append((sums[-1] if sums else 0.0) + (size if number == piece_class and piece.tokens is None else 0.0))
+        self.counted.append((self.counted[-1] if self.counted else 0) + (piece.tokens or 0))
 
 
 class Ruler:
@@ -244,7 +227,7 @@ class Ruler:
         self._count: list[list[int]] = []  # of the latest path's model
 
     def measure(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
-        """Let the other methods measure this path, the chain's latest; call it for each path of a chain, in order."""
+        """Make this path, the chain's latest, the measured one; call it for each path of a chain, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
         self._count = self._counts.setdefault(model or "", [[0, 0] for _ in RATES])
@@ -253,31 +236,23 @@ class Ruler:
         scale.cut(same)
         scale.nodes = path.nodes
         for place in range(len(scale.counted), len(pieces)):
-            scale.add(pieces[place])
-            if self._count and pieces[place].counted is not None and pieces[place].section != "tools":
-                self._rate_by_count(pieces[place])
+            piece = pieces[place]
+            scale.add(piece)
+            # uncounted pieces get the rate of counted ones: after the first usage nothing is counted
+            if self._count and piece.counted is not None and piece.section != "tools":  # schemas: more tokens a byte
+                number = _CLASSES.index(_class_by_kind(piece))
+                tokens, size = self._count[number]
+                tokens, size = self._count[number] = [tokens + piece.counted, size + len(piece.data)]
+                self._rate[number] = (tokens + _PRIOR) / (size + _PRIOR / [*RATES.values()][number])
             if path.nodes[place] in self._billed_positions:
                 scale.known_places.append(place)
 
-    def _rate_by_count(self, piece: Piece) -> None:
-        """Give uncounted pieces the rate of counted ones: after the first usage nothing is counted.
-
-        Schemas of tools are left out: other JSON has more tokens a byte.
-        """
-        number = _CLASSES.index(_class_by_kind(piece))
-        tokens, size = self._count[number] = [
-            self._count[number][0] + (piece.counted or 0), self._count[number][1] + len(piece.data)
-        ]  # fmt: skip
-        self._rate[number] = (tokens + _PRIOR) / (size + _PRIOR / [*RATES.values()][number])
-
     def _keep_parting(self, scale: _Scale, path: TreePath, same: int) -> None:
-        """Keep the position at which a path parts from the previous one, in proportion to that one's usage.
-
-        Rates learn only half of a usage: without this, a replaced tail would move all positions before it.
-        """
+        """Keep the position at which a path parts from the previous one, in proportion to that one's usage."""
         number = bisect_left(scale.known_places, same)
         if number == len(scale.known_places):
             return
+        # rates learn only half of a usage: without this, a replaced tail would move all positions before it
         last, end = same - 1, scale.known_places[number]
         below, start = self._below(last)
         span = self._between(start, end)
@@ -301,9 +276,8 @@ class Ruler:
 
     def size(self, piece: Piece) -> float:
         """Return the tokens of a piece that is not on the path."""
-        if piece.tokens is not None:
-            return piece.tokens
-        return self._rate[_class_of(piece)] * _size_of(piece)
+        piece_class, size = _measure(piece)
+        return self._rate[piece_class] * size if piece.tokens is None else piece.tokens
 
     def learn(self, place: int, tokens: int) -> str:
         """Learn the billed position after a piece; return an empty text, or why it is impossible (and not learned)."""
@@ -375,29 +349,24 @@ class Ruler:
         self._count.clear()
 
 
-def _class_of(piece: Piece) -> int:
-    return _CLASSES.index("counted" if piece.counted is not None else _class_by_kind(piece))
+def _measure(piece: Piece) -> tuple[int, float]:
+    """Return the class of a piece, as a place in `RATES`, and its size in the unit of that class."""
+    if piece.counted is not None:
+        return _CLASSES.index("counted"), float(piece.counted)
+    return _CLASSES.index(_class_by_kind(piece)), 1.0 if piece.kind == "image" else float(len(piece.data))
 
 
 def _class_by_kind(piece: Piece) -> str:
     return _CLASS.get(piece.kind, "json" if piece.section == "tools" else "text")
 
 
-def _size_of(piece: Piece) -> float:
-    """Return the size of a piece in the unit of its class."""
-    if piece.counted is not None:
-        return float(piece.counted)
-    return 1.0 if piece.kind == "image" else float(len(piece.data))
-
-
 def estimated_positions(pieces: Iterable[Piece]) -> Iterator[int]:
     """Yield the tokens up to and with each piece of a request whose usage is unknown."""
     rates, sizes, exact_tokens = list(RATES.values()), [0.0] * len(RATES), 0
     for piece in pieces:
-        if piece.tokens is None:
-            sizes[_class_of(piece)] += _size_of(piece)
-        else:
-            exact_tokens += piece.tokens
+        piece_class, size = _measure(piece)
+        sizes[piece_class] += size if piece.tokens is None else 0.0
+        exact_tokens += piece.tokens or 0
         yield round(exact_tokens + sum(rate * size for rate, size in zip(rates, sizes, strict=True)))
 
 

@@ -75,8 +75,7 @@ class _ChainView(Struct, frozen=True):
 class Views:
     """The requests of one recording, in one view. The pieces of a request change when its chain continues.
 
-    `model` replaces the model that requests name. `count` counts tokens until usage is known; None: sizes are estimated
-    from bytes.
+    `model` replaces the model that requests name. `count` counts tokens until usage is known, instead of estimates.
     """
 
     def __init__(self, view: View, count: Count | None = None, model: str | None = None) -> None:
@@ -200,10 +199,7 @@ def _last(pieces: Sequence[Piece]) -> int:
 
 
 def _rendered(data: bytes, section: Section, kind: str) -> Piece:
-    """Return a part of a message of the model without the members that no template renders.
-
-    The opening of such a message is the end of the prompt that asks for it: it has no tokens of its own.
-    """
+    """Return a part of a message of the model without the members that no template renders."""
     if kind != "envelope":
         members = raw_members(data) or {} if data[:1] == b"{" else {}
         text = members.get("text", b"")
@@ -213,28 +209,23 @@ def _rendered(data: bytes, section: Section, kind: str) -> Piece:
     remaining = {key: raw for key, raw in members.items() if key not in _UNRENDERED and raw not in _NOTHING}
     if remaining.get("type") == b'"message"':
         del remaining["type"]
+    # the opening of such a message is the end of the prompt that asks for it: it has no tokens of its own
     rendered = b",".join([b'"%b":%b' % (key.encode(), remaining[key]) for key in sorted(remaining)])
     return Piece(rendered, section, kind, 0 if remaining.keys() <= {"role", "name"} else None)
 
 
 def content_of(data: bytes) -> bytes:
-    """Return the text, in its quotes, of a block that holds nothing else; any other block as it is.
-
-    A provider reads such a block like the text of a message.
-    """
+    """Return a block's text, in its quotes, if it holds nothing else (a provider reads that); else the block."""
     members = raw_members(data) or {} if data[:1] == b"{" else {}
     return members["text"] if len(members) == 2 and members.get("type") == b'"text"' and "text" in members else data
 
 
 def careful_breakpoints(request: Request) -> tuple[Breakpoint, ...]:
-    """Return the breakpoints of a careful client, with the lifetimes of the request.
-
-    They are at the end of each section, and before the last block of the first message: a question after a document
-    that other conversations begin with, too.
-    """
+    """Return breakpoints, with the request's lifetimes, at the end of each section and inside the first message."""
     pieces, lives = request.pieces, {mark.place: mark.lifetime for mark in request.breakpoints}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
     opens = [at for at in range(len(pieces)) if pieces[at].kind == "envelope" and pieces[at].section == "messages"][:2]
     first = pieces[opens[0] : opens[1] if len(opens) > 1 else None] if opens else ()
     blocks = [at for at, piece in enumerate(first, opens[0] if opens else 0) if piece.kind not in NO_POSITION]
+    # before the last block: a question after a document that other conversations begin with, too
     return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, *blocks[-2:-1], _last(pieces)}) if at >= 0])

@@ -34,6 +34,7 @@ _MODEL_SIGNS = (b'"assistant"', b'"model"', b'_call"', b'"reasoning"')  # in the
 _CALL_ID = pattern(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 _CALL_ID_BYTES = 4096
 _TEXT_MEMBERS = frozenset(("type", "text"))
+_INLINE_THOUGHT = pattern(r"(?s)<think>.*?(?:</think>|\Z)")
 
 
 class BlockParts(Struct, frozen=True):
@@ -120,10 +121,7 @@ def _parts_of(block: BlockParts) -> list[bytes]:
 
 
 def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
-    """Return a result's members except its content, each as key and canonical JSON in one bytes value, sorted.
-
-    None unless its content is one text, and for a result that is a plain string.
-    """
+    """Return a result's other members, sorted, each as key and canonical JSON; None unless its content is one text."""
     content = block.members.get("content") or block.members.get("output") or b""
     if content[:1] == b"[":
         parts = blocks_in(content)
@@ -146,10 +144,7 @@ def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
 
 
 def read_argument_texts(before: BlockParts, after: BlockParts) -> tuple[str, str] | None:
-    """Return the decoded arguments of two calls of one function; None if functions differ or have none as text.
-
-    Only Chat Completions writes such calls (`function.arguments`). The ids of the calls are not compared.
-    """
+    """Return the decoded `function.arguments` of two calls; None if functions differ or have none as text."""
     functions = [raw_members(block.members.get("function", b"")) or {} for block in (before, after)]
     raw = [function.pop("arguments", b"") for function in functions]
     if functions[0] != functions[1] or any(arguments[:1] != b'"' for arguments in raw):
@@ -171,15 +166,11 @@ def is_by_model(envelope: bytes) -> bool:
     return any(sign in envelope for sign in _MODEL_SIGNS)
 
 
-def _drop_inline_thought(text: str) -> list[str]:
-    """Return the words of a text that are not between the tags."""
-    first, *thoughts = text.split("<think>")
-    return [*first.split(), *(word for part in thoughts for word in part.partition("</think>")[2].split())]
-
-
 def differ_in_inline_thought(before: str, after: str) -> bool:
     """Return whether two texts differ in reasoning between `<think>` and `</think>` alone, and in spaces."""
-    return ("<think>" in before or "<think>" in after) and _drop_inline_thought(before) == _drop_inline_thought(after)
+    if "<think>" not in before and "<think>" not in after:
+        return False
+    return _INLINE_THOUGHT.sub(" ", before).split() == _INLINE_THOUGHT.sub(" ", after).split()
 
 
 def message_start(prompt: Prompt, place: int) -> int:
@@ -222,10 +213,7 @@ def is_empty(segment: Segment) -> bool:
 
 
 def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
-    """Return whether two segments are equal in canonical form without their empty members.
-
-    False if neither seems to have any, if their sizes differ by over 4,096 bytes, or if one is not JSON.
-    """
+    """Return whether two segments are equal without their empty members; False if too large to compare, or not JSON."""
     raw = previous.json, current.json
     if abs(len(raw[0]) - len(raw[1])) > _EMPTY_BYTES or not any(map(_EMPTY_VALUE.search, raw)):
         return False
@@ -237,12 +225,7 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
 
 
 def drop_empty_members(raw: bytes) -> bytes:
-    """Return JSON without members that hold nothing (see the module); b"" if nothing remains of it.
-
-    These are null, empty texts, empty lists, a successful call's status, and objects that lose all their members this
-    way. A member that is an empty object stays, and so do schemas and arguments as they are. Text that is not JSON is
-    returned as it is.
-    """
+    """Return JSON without members that hold nothing (see the module); b"" if nothing remains; other text as it is."""
     if _EMPTY_VALUE.search(raw) is None:
         return raw
     try:
@@ -256,15 +239,14 @@ def _drop_empty(value: Any, in_block: bool = False) -> Any:
     """Return a value without its empty members; None if nothing remains. `in_block`: it belongs to a message."""
     match value:
         case dict():
-            members = {
-                key: member if member == {} or (member and key in _AS_WRITTEN) else _drop_empty(member, in_block)
-                for key, member in cast("dict[str, Any]", value).items()
-            }
-            remaining = {
-                key: member
-                for key, member in members.items()
-                if member is not None and not _says_success(key, member, members)
-            }
+            members = cast("dict[str, Any]", value)
+            remaining: dict[str, Any] = {}
+            for key, member in members.items():
+                rest = member if member == {} or (member and key in _AS_WRITTEN) else _drop_empty(member, in_block)
+                # a result without them says success, too
+                says_success = key == "status" and rest == "success" and "toolUseId" in members
+                if rest is not None and not says_success and not (key == "is_error" and rest is False):
+                    remaining[key] = rest
             if in_block and any(member != {} for member in remaining.values()):
                 remaining = {key: member for key, member in remaining.items() if member != {}}
             has_lost_text = remaining.keys() <= {"type", "role"} and remaining.get("type") in _TEXT_TYPES
@@ -276,8 +258,3 @@ def _drop_empty(value: Any, in_block: bool = False) -> Any:
             return None
         case _:
             return value
-
-
-def _says_success(key: str, value: Any, members: dict[str, Any]) -> bool:
-    """Return whether a member says that a call succeeded, which a result without it says, too."""
-    return (key == "is_error" and value is False) or (key == "status" and value == "success" and "toolUseId" in members)

@@ -11,20 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from msgspec.structs import replace
 
+from lore.model import differences as d
 from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.deferred import pattern
-from lore.model.differences import (
-    BehindBreakpoint,
-    HeaderChanged,
-    PartialPrompt,
-    PromptParted,
-    TailWithoutBreakpoint,
-    ThinkingChanged,
-)
 from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.limits import RESPELLED_SEGMENTS
 from lore.model.providers import has_exact_breakpoints, provider_of, without_platform
@@ -78,21 +72,21 @@ def find_causes(
     if expected:
         return expected
     fields = _explain_fields(previous, current, previous_call, current_call, fell)
-    if overlap.is_covered or _names_other_content(previous, current):
+    # another object of Gemini's holds the beginning of the prompt, which bodies do not show
+    objects = [[side.params.get(name) for name in ("cachedContent", "cached_content")] for side in (previous, current)]
+    if overlap.is_covered or objects[0] != objects[1]:
         return fields
     if (previous.partial or current.partial) and overlap.common >= len(previous.head):
-        return (Cause(Code.CONTINUATION, "messages", PartialPrompt(), overlap.common),)
-    tail = _explain_tail(previous, current, overlap, current_call)
+        return (Cause(Code.CONTINUATION, "messages", d.PartialPrompt(), overlap.common),)
+    provider = provider_of(current_call.endpoint, current.model, current.dialect)
+    tail = _explain_tail(previous, current, overlap, provider)
     if overlap.common >= count_cached_segments(previous):
         place = locate_difference(previous, current, overlap.common)
         section = None if place is None else place.section
-        after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), overlap.common)
+        after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, d.BehindBreakpoint(), overlap.common)
         return (*fields, after_breakpoint, *tail)
-    provider = provider_of(current_call.endpoint, current.model, current.dialect)
     has_template = current.dialect == "openai-chat" and provider not in _APIS
     content = _explain_content(previous, current, overlap, changes, has_template=has_template)
-    if has_template and begins_user_turn(current):
-        content = [_excuse_omitted_thinking(cause) for cause in content]
     if previous_call.session and current_call.session and previous_call.session != current_call.session:
         content = _name_reload(content, previous, "another-process", None)
     elif pause is not None and pause >= _RELOAD_SECONDS:
@@ -109,33 +103,23 @@ def find_causes(
     return tuple(sorted((*content, *tail, *fields), key=_order))
 
 
-def _names_other_content(previous: Prompt, current: Prompt) -> bool:
-    """Return whether another object of Gemini's holds the beginning of a prompt, which bodies do not show."""
-    names = ("cachedContent", "cached_content")
-    return any(previous.params.get(name) != current.params.get(name) for name in names)
-
-
-def _order(cause: Cause) -> tuple[bool, int, str]:
-    return cause.is_harmless, cause.position, cause.code
+_order = attrgetter("is_harmless", "position", "code")
 
 
 def _find_expected(
     previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, all_read: bool
-) -> tuple[Cause, ...]:  # fmt: skip
-    """Return the causes that entitle the current prompt to differ.
-
-    Another model reads nothing of this cache: if all of it was read, the other name is of the same model.
-    """
+) -> tuple[Cause, ...]:
+    """Return the causes that entitle the current prompt to differ."""
     names = without_platform(previous.model), without_platform(current.model)
+    # another model reads nothing of this cache: if all of it was read, the other name is of the same model
     has_other_model = names[0] != names[1] and None not in names and not all_read
     if overlap.is_covered and not has_other_model:
         return ()
     expected = [cause for cause in recorded_causes(changes) if has_other_model or cause.code != Code.MODEL_CHANGED]
     if has_other_model and all(cause.code != Code.MODEL_CHANGED for cause in expected):
         expected.append(Cause(Code.MODEL_CHANGED, "model", ModelChanged(previous.model, current.model)))
-    return tuple(
-        [replace(cause, position=0 if cause.code == Code.MODEL_CHANGED else overlap.common) for cause in expected]
-    )
+    positions = [0 if cause.code == Code.MODEL_CHANGED else overlap.common for cause in expected]
+    return tuple([replace(cause, position=at) for cause, at in zip(expected, positions, strict=True)])
 
 
 def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:
@@ -154,17 +138,6 @@ def _mark_costless(cause: Cause, reason: Qualifier, codes: Collection[Code]) -> 
     return replace(cause, qualifiers=(*cause.qualifiers, reason), override="expected")
 
 
-def _excuse_omitted_thinking(cause: Cause) -> Cause:
-    """Return thinking that is gone at a new prompt of the user as unsure: a template may omit it anyway.
-
-    Templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2, MiniMax M2 and gpt-oss do.
-    """
-    evidence = cause.evidence
-    if not isinstance(evidence, ThinkingChanged) or evidence.change != "gone":
-        return cause
-    return replace(cause, override="unattributable", evidence=replace(evidence, templated=True))
-
-
 def _explain_fields(
     previous: Prompt, current: Prompt, previous_call: Call, current_call: Call, fell: int | None
 ) -> tuple[Cause, ...]:
@@ -177,28 +150,24 @@ def _explain_fields(
         else:
             causes.append(replace(cause, override="expected") if cause.position >= limit else cause)
     if previous.dropped != current.dropped:
-        evidence = HeaderChanged(dropped=True)
+        evidence = d.HeaderChanged(dropped=True)
         causes.append(Cause(Code.BILLING_HEADER_CHANGED, "system", evidence, limit, "expected", "system[0]"))
     return tuple(causes)
 
 
-def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, call: Call) -> tuple[Cause, ...]:
+def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, provider: str) -> tuple[Cause, ...]:
     """Return the cause of a rewritten last message if the API reads only marked prefixes and none is before it."""
-    if overlap.common < len(previous.head) or not previous.messages or not has_exact_breakpoints(current.model):
+    has_breakpoints = current.breakpoints or b'"explicit"' in current.params.get("prompt_cache_options", b"")
+    if overlap.common < len(previous.head) or not previous.messages or has_breakpoints:
+        return ()
+    if provider not in ("openai", "azure") or not has_exact_breakpoints(current.model):
         return ()
     if current.fidelity not in ("wire", "parsed"):  # a normalised body has lost its breakpoints
-        return ()
-    if provider_of(call.endpoint, current.model, current.dialect) not in ("openai", "azure"):
-        return ()
-    if current.breakpoints or b'"explicit"' in current.params.get("prompt_cache_options", b""):
         return ()
     last = len(previous.head) + message_start(previous, len(previous.messages))
     if overlap.is_covered_canonically or overlap.canonical < last:
         return ()
-    return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", TailWithoutBreakpoint(), 0),)
-
-
-# Content
+    return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", d.TailWithoutBreakpoint(), 0),)
 
 
 def _explain_content(
@@ -213,15 +182,22 @@ def _explain_content(
             place = locate_difference(previous, current, overlap.canonical)
             section = "messages" if place is None else place.section
             is_shorter = current.segment_at(overlap.canonical) is None
-            evidence = PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
+            evidence = d.PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
             causes.append(Cause(Code.PREFIX_MOVED, section, evidence, overlap.canonical))
-    if previous.fidelity != current.fidelity:
-        causes = [
-            replace(cause, override="expected", qualifiers=("stored-otherwise",)) if cause.respelled else cause
-            for cause in causes
-        ]
+    may_omit_thinking = has_template and begins_user_turn(current)
     causes = [cause for cause in causes if cause.position < limit]
-    return [_name_first_message(cause, causes, previous) for cause in causes]
+    named: list[Cause] = []
+    for cause in causes:
+        evidence = cause.evidence
+        if cause.respelled and previous.fidelity != current.fidelity:
+            cause = replace(cause, override="expected", qualifiers=("stored-otherwise",))
+        elif _is_first_message_rewritten(cause, causes, previous):
+            cause = replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)
+        elif may_omit_thinking and isinstance(evidence, d.ThinkingChanged) and evidence.change == "gone":
+            # templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2, MiniMax M2 and gpt-oss omit it at a user's new prompt
+            cause = replace(cause, override="unattributable", evidence=replace(evidence, templated=True))
+        named.append(cause)
+    return named
 
 
 def _explain_spelling(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Cause]:
@@ -249,7 +225,10 @@ def explain_sections(
     causes: list[Cause] = []
     tools, new_tools = previous.tool_count, current.tool_count
     if start < tools or tools != new_tools:
-        discovered = _find_discovered_tools(previous, current)
+        discovered = {*previous.deferred, *current.deferred}  # and those that searches in the history found
+        for segment in current.messages:
+            if b'"tool_reference"' in segment.data:
+                discovered.update(name.decode("utf-8", "replace") for name in _TOOL_REFERENCE.findall(segment.data))
         causes += explain_tools(previous.head[:tools], current.head[:new_tools], discovered)
     if start < head or head - tools != len(current.head) - new_tools:
         causes += explain_section(context, "system", previous.head[tools:], current.head[new_tools:], tools)
@@ -275,15 +254,6 @@ def _find_relocated_blocks(previous: Prompt, current: Prompt) -> frozenset[bytes
 _TOOL_REFERENCE = pattern(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
 
 
-def _find_discovered_tools(previous: Prompt, current: Prompt) -> frozenset[str]:
-    """Return the names of tools that searches in the history found, or that either prompt only announces."""
-    names = {*previous.deferred, *current.deferred}
-    for segment in current.messages:
-        if b'"tool_reference"' in segment.data:
-            names.update(name.decode("utf-8", "replace") for name in _TOOL_REFERENCE.findall(segment.data))
-    return frozenset(names)
-
-
 def _merge_by_code(causes: list[Cause]) -> list[Cause]:
     """Return one cause for each code, at its first place, with the number of further places."""
     by_code: dict[Code, list[Cause]] = {}
@@ -299,21 +269,16 @@ def _merge_by_code(causes: list[Cause]) -> list[Cause]:
     return sorted(merged, key=_order)
 
 
-# The first message, and sessions that were loaded again
-
-
-def _name_first_message(cause: Cause, causes: list[Cause], previous: Prompt) -> Cause:
-    """Name an unexplained change of the first message if a later message is unchanged."""
+def _is_first_message_rewritten(cause: Cause, causes: list[Cause], previous: Prompt) -> bool:
+    """Return whether a cause is an unexplained change of the first message, and a later message is unchanged."""
     if cause.code != Code.PREFIX_MOVED or cause.section != "messages" or not cause.differs:
-        return cause
+        return False
     second = _second_message(previous)
-    if second == len(previous.messages) or cause.position >= len(previous.head) + second:
-        return cause
+    if cause.position >= len(previous.head) + second:
+        return False
     changed = {cause.position for cause in causes}
     later = enumerate(islice(previous.messages, second, None), len(previous.head) + second)
-    if any(at not in changed and segment.kind != "envelope" for at, segment in later):
-        return replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)
-    return cause
+    return any(at not in changed and segment.kind != "envelope" for at, segment in later)
 
 
 def _second_message(previous: Prompt) -> int:

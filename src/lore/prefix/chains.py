@@ -1,11 +1,10 @@
 """Which recorded request continues which: each request belongs to a chain of turns.
 
-Side calls (`purpose.py`) and subagents are chains of their own. A request that only repeats the
-beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn.
+Side calls (`purpose.py`) and subagents are chains of their own. A request that only repeats the beginning of a chain
+begins another one (a fork). So does one that drops all tools at the beginning of a user's turn.
 
 Cost: O(compared chains) comparisons of shared messages for each request, at most 64. Memory: the latest prompts and
-replies of the chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued: its next request
-begins another.
+replies of the chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
+from itertools import chain as chained
 from itertools import count, islice
 
 from msgspec import Struct
@@ -69,18 +69,17 @@ class _KnownChain(Struct, eq=False):
         )
 
     def is_near(self, request: _ChainRequest) -> bool:
-        """Return whether both may be of one conversation, at one endpoint."""
-        sender = self.latest.sender
-        return sender.may_share_conversation(request.sender) and sender.may_share_endpoint(request.sender)
+        """Return whether both may be of one conversation, at one endpoint (an unknown one may be any)."""
+        sender, other = self.latest.sender, request.sender
+        is_elsewhere = sender.endpoint and other.endpoint and sender.endpoint != other.endpoint
+        return sender.may_share_conversation(other) and not is_elsewhere
 
 
 class Chains:
     """The chains of one recording.
 
-    Args:
-        remembered: bytes of prompts and replies that are kept.
-        join: puts a response together that came in pieces; called only if messages do not tell the chain, or tools
-            changed.
+    `remembered` are bytes of prompts and replies that are kept. `join` puts a response together that came in pieces; it
+    is called only if messages do not tell the chain, or tools changed.
     """
 
     def __init__(
@@ -108,8 +107,10 @@ class Chains:
         only if it began its chain. Sets `given_up`.
         """
         call = Call() if exchange is None else exchange.call
+        second = next((at for at, segment in enumerate(prompt.messages) if at and segment.kind == "envelope"), None)
+        blocks = tuple([part.data for part in islice(prompt.messages, second) if part.kind != "envelope"])
         sender = likeness.identify_sender(prompt, exchange)
-        request = _ChainRequest(prompt, hash(_first_message(prompt)), sender, purpose.is_side_call(prompt, call))
+        request = _ChainRequest(prompt, hash(blocks), sender, purpose.is_side_call(prompt, call))
         chain, self.given_up = self._find_chain(request), ""
         is_new = chain is None
         if chain is None:
@@ -123,8 +124,6 @@ class Chains:
             self._room += self._chains.pop(oldest).size
             self._forgotten.append(oldest)
         return chain.name, chain.turns
-
-    # Memory
 
     def _remember(self, chain: _KnownChain, request: _ChainRequest, exchange: Exchange | None) -> None:
         chain.latest = request
@@ -173,28 +172,40 @@ class Chains:
     # Which chain a request continues: the first rule that finds one
 
     def _find_chain(self, request: _ChainRequest) -> _KnownChain | None:
+        prompt = request.prompt
         candidates = [
             chain for chain in self._with_same_beginning(request)
-            if chain.may_continue(request) and not self._answers_otherwise(chain, request.prompt)
+            if chain.may_continue(request) and not self._answers_otherwise(chain, prompt)
         ]  # fmt: skip
         near_chains = [chain for chain in candidates if chain.is_near(request)]
         chain = (
             self._find_by_response(request, near_chains)
-            or self._find_by_messages(request.prompt, near_chains)
+            or self._find_by_messages(prompt, near_chains)
             or self._find_elsewhere(request, candidates)
         )
-        if chain is None and not request.is_side_call:
-            chain = self._find_by_summary(request) or self._find_by_answer(request) or self._find_by_reply(request)
+        if chain is not None:
+            return chain
+        recent = [
+            chain for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED)
+            if chain.may_continue(request) and chain.is_near(request) and not self._answers_otherwise(chain, prompt)
+        ]  # fmt: skip
+        is_turn = not request.is_side_call
+        if is_turn:
+            chain = self._find_by_summary(request, recent) or self._find_by_answer(request)
+            keys = frozenset[int]() if chain else likeness.latest_answer_keys(prompt)
+            # documents of the first message are gone, but the latest answer is the reply that the chain received
+            answered = (chain for chain in recent if keys and likeness.has_same_system(chain.prompt, prompt))
+            chain = chain or next((chain for chain in answered if keys & self._reply_keys(chain)), None)
         for is_successor in (likeness.continues_rewritten, likeness.has_grown_text):
-            recent = self._recent_chains(request)
-            chain = chain or next((entry for entry in recent if is_successor(entry.prompt, request.prompt)), None)
-        return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
+            chain = chain or next((chain for chain in recent if is_successor(chain.prompt, prompt)), None)
+        for old in recent if is_turn and chain is None else ():
+            unwrapped = likeness.has_same_system(old.prompt, prompt) and likeness.has_lost_wrapper(old.prompt, prompt)
+            if unwrapped and not self._reply_keys(old):  # the request would hold a recorded reply
+                return old
+        return chain
 
     def _answers_otherwise(self, chain: _KnownChain, prompt: Prompt) -> bool:
-        """Return whether a request with other tools holds another answer than the one that the chain received.
-
-        It asks something else about the same conversation, while the chain continues with the answer it received.
-        """
+        """Return whether a request with other tools holds another answer than the one that the chain received."""
         previous = chain.prompt
         if likeness.tools_of(previous) == likeness.tools_of(prompt):
             return False
@@ -211,22 +222,12 @@ class Chains:
             (chain for chain in reversed(self._chains.values()) if first in chain.first_messages), CHAINS_COMPARED
         )
 
-    def _recent_chains(self, request: _ChainRequest, *, same_system: bool = False) -> Iterator[_KnownChain]:
-        """Iterate over the chains used last that a request may continue."""
-        for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED):
-            fits = chain.may_continue(request) and chain.is_near(request)
-            fits = fits and not self._answers_otherwise(chain, request.prompt)
-            if fits and (not same_system or likeness.has_same_system(chain.prompt, request.prompt)):
-                yield chain
-
     def _find_by_response(self, request: _ChainRequest, near_chains: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, if their messages agree."""
-        previous = request.sender.previous
-        candidates = reversed(self._chains.values()) if previous else ()
-        chain = next((chain for chain in candidates if chain.response == previous), None)
-        if chain is None or not chain.may_continue(request):
-            return None
-        if not chain.latest.sender.may_share_conversation(request.sender):
+        sender = request.sender
+        candidates = reversed(self._chains.values()) if sender.previous else ()
+        chain = next((chain for chain in candidates if chain.response == sender.previous), None)
+        if chain is None or not chain.may_continue(request) or not chain.latest.sender.may_share_conversation(sender):
             return None
         agrees = request.prompt.partial or chain in near_chains or purpose.begins_with_summary(request.prompt)
         return chain if agrees or not len(chain.prompt.messages) else None
@@ -248,11 +249,7 @@ class Chains:
         return best or rewritten
 
     def _find_elsewhere(self, request: _ChainRequest, candidates: list[_KnownChain]) -> _KnownChain | None:
-        """Return the chain that is continued in another session (it was resumed) or at another endpoint.
-
-        Many conversations begin alike. So in another session the shared messages must hold an answer of the model, or
-        the request the recorded reply: a client may name another session (a cache key) in each request.
-        """
+        """Return the chain that is continued in another session (it was resumed) or at another endpoint."""
         messages = request.prompt.messages
         for chain in candidates:
             previous_messages, sender = chain.prompt.messages, chain.latest.sender
@@ -260,13 +257,16 @@ class Chains:
                 continue
             is_session = bool(sender.session) and sender.may_share_conversation(request.sender)
             is_session = is_session or (sender.has_cache_key and request.sender.has_cache_key)
+            # many conversations begin alike: in another session the shared messages must hold an answer of the model,
+            # or the request the recorded reply, as a client may name another session (a cache key) in each request
             if is_session or any(map(likeness.is_model_message, previous_messages)):
                 return chain
             if likeness.latest_answer_keys(request.prompt) & self._reply_keys(chain):
                 return chain
         return None
 
-    def _find_by_summary(self, request: _ChainRequest) -> _KnownChain | None:
+    @staticmethod
+    def _find_by_summary(request: _ChainRequest, recent: list[_KnownChain]) -> _KnownChain | None:
         """Return the conversation whose summary a request begins with."""
         prompt = request.prompt
         is_explicit = purpose.begins_with_summary(prompt)
@@ -276,7 +276,7 @@ class Chains:
             return None
         is_sealed = any(map(purpose.is_sealed_summary, opening))
         candidates: list[_KnownChain] = []
-        for chain in self._recent_chains(request):
+        for chain in recent:
             previous = chain.prompt
             has_grown = len(previous.messages) < len(prompt.messages)
             session = request.sender.session
@@ -303,46 +303,23 @@ class Chains:
                 return chain
         return None
 
-    def _find_by_reply(self, request: _ChainRequest) -> _KnownChain | None:
-        """Return the conversation whose recorded reply is the latest answer that a request holds.
-
-        This finds a request whose first message lost the documents that it had when it was sent first.
-        """
-        keys = likeness.latest_answer_keys(request.prompt)
-        candidates = self._recent_chains(request, same_system=True) if keys else ()
-        return next((chain for chain in candidates if keys & self._reply_keys(chain)), None)
-
-    def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
-        """Return the conversation whose first message lost the text that a program had put around it.
-
-        None if its reply is recorded: as the request does not hold it, it is of another conversation.
-        """
-        for chain in self._recent_chains(request, same_system=True):
-            if likeness.has_lost_wrapper(chain.prompt, request.prompt) and not self._reply_keys(chain):
-                return chain
-        return None
-
     def _find_given_up(self, request: _ChainRequest) -> str:
         """Return the name of the chain that a request restarts without tools; empty if it restarts none."""
         prompt = request.prompt
         if request.is_side_call or purpose.has_tools(prompt):
             return ""
         for chain in self._with_same_beginning(request):
-            previous = chain.prompt
-            if (
-                previous.dialect == prompt.dialect
-                and not chain.latest.is_side_call
-                and chain.is_near(request)
-                and _drops_tools(previous, prompt)
-                and likeness.has_same_system(previous, prompt)
-                and previous.messages.common(prompt.messages) == len(previous.messages) < len(prompt.messages)
-            ):
+            previous, is_turn = chain.prompt, not chain.latest.is_side_call
+            is_near = previous.dialect == prompt.dialect and is_turn and chain.is_near(request)
+            if not is_near or not _drops_tools(previous, prompt) or not likeness.has_same_system(previous, prompt):
+                continue
+            if previous.messages.common(prompt.messages) == len(previous.messages) < len(prompt.messages):
                 return chain.name
         return ""
 
 
 def _asks_otherwise(previous: Prompt, prompt: Prompt) -> bool:
-    """Return whether a request is another conversation: system prompt and tools differ, and nobody answered."""
+    """Return whether a request is another conversation: system prompt and tools differ, and no answer follows."""
     return (
         len(previous.messages) == len(prompt.messages)
         and not likeness.has_same_system(previous, prompt)
@@ -353,10 +330,8 @@ def _asks_otherwise(previous: Prompt, prompt: Prompt) -> bool:
 
 def _is_rewritten(previous: Prompt, prompt: Prompt, shared: int) -> bool:
     """Return whether a history was rewritten or summarised, rather than another conversation begins alike."""
-    changed = prompt.messages.since(shared)
-    if any(purpose.is_summary(segment) for segment in islice(changed, _SUMMARY_SEGMENTS)):
-        return True
-    if any(purpose.is_summary(block) for block in purpose.segments_before_answer(prompt.messages.since(shared))):
+    changed = islice(prompt.messages.since(shared), _SUMMARY_SEGMENTS)
+    if any(map(purpose.is_summary, chained(changed, purpose.segments_before_answer(prompt.messages.since(shared))))):
         return True
     return not likeness.is_another_run(previous, prompt, shared)
 
@@ -380,17 +355,6 @@ def _find_answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]
             if len(block.data) >= likeness.DISTINCT:
                 yield block.data
                 break
-
-
-def _first_message(prompt: Prompt) -> tuple[bytes, ...]:
-    """Return the blocks of the first message."""
-    blocks: list[bytes] = []
-    for place, segment in enumerate(prompt.messages):
-        if segment.kind != "envelope":
-            blocks.append(segment.data)
-        elif place:
-            break
-    return tuple(blocks)
 
 
 # Which earlier request a prompt continues
@@ -420,13 +384,11 @@ class RequestEnds:
     may hold it. A prompt passes the end of a request if it begins with all of its segments up to that end, and both
     have the same `cache_scope`. Of the ends that a prompt passes, the longest counts.
 
-    Segments up to an end are compared by a running hash. Cost: O(segments that a request does not share with its
-    chain's last one). Memory: the latest `ENDED_REQUESTS` requests, and a hash for each segment of each chain's latest
-    prompt.
+    Cost: O(segments that a request does not share with its chain's last one). Memory: the latest `ENDED_REQUESTS`
+    requests, and a running hash for each segment of each chain's latest prompt.
     """
 
-    def __init__(self, remembered: int = ENDED_REQUESTS) -> None:
-        self._remembered = remembered
+    def __init__(self) -> None:
         self._ends: OrderedDict[int, RequestEnd] = OrderedDict()
         self._chains: dict[str, _ChainEnd] = {}
 
@@ -436,26 +398,32 @@ class RequestEnds:
         The end is returned as it was before this request: `used` is not this turn. None for the first request of a
         chain, and if the prompt passes no end with more segments than it shares with its chain's last request.
         """
-        prompt, chain = turn.prompt, self._chains.get(turn.chain)
-        limit = count_cached_segments(prompt)
+        prompt, chain, scope = turn.prompt, self._chains.get(turn.chain), cache_scope(turn)
         shared = 0
-        if chain is not None and cache_scope(chain.turn) == cache_scope(turn):
+        if chain is not None and cache_scope(chain.turn) == scope:
             previous = chain.turn.prompt
             shared = min(count_shared_segments(previous, prompt), previous.stable, prompt.stable)
         hashes = [] if chain is None else chain.hashes
         ends = [] if chain is None else [end for end in chain.ends if end.size <= shared]
         del hashes[shared:]
-        continued = self._hash_new_segments(turn, hashes)
+        running = hashes[-1] if hashes else hash(scope)
+        continued: RequestEnd | None = None  # the furthest end of another request among the new segments
+        for size, segment in enumerate(iterate_from(prompt, shared, tail=False), shared + 1):
+            running = hash((running, segment))
+            hashes.append(running)
+            end = self._ends.get(running)
+            if end is not None and end.size == size and count_shared_segments(end.turn.prompt, prompt) >= size:
+                continued = end
         earlier = None if continued is None else copy(continued)  # as it was before this request used it
-        if continued is not None:
-            ends.append(continued)
+        ends += [] if continued is None else [continued]
+        limit = count_cached_segments(prompt)
         if limit:
             key = hashes[limit - 1]
             end = self._ends.pop(key, None) or RequestEnd(turn, key, limit, turn)
-            end.turn = turn  # of an equal request: chains that pass its end go on noting when it was used
+            end.turn = turn  # of an equal request: chains that pass its end note when it was used
             self._ends[key] = end
             ends = [*(other for other in ends if other is not end), end]
-            if len(self._ends) > self._remembered:
+            if len(self._ends) > ENDED_REQUESTS:
                 self._ends.popitem(last=False)
         ends = ends[-_ENDS_OF_CHAIN:]
         for end in ends:
@@ -468,24 +436,12 @@ class RequestEnds:
         for chain in chains:
             self._chains.pop(chain, None)
 
-    def _hash_new_segments(self, turn: Turn, hashes: list[int]) -> RequestEnd | None:
-        """Append the hashes of the new segments; return the furthest end of another request among them."""
-        shared, continued = len(hashes), None
-        running = hashes[-1] if hashes else hash(cache_scope(turn))
-        for size, segment in enumerate(iterate_from(turn.prompt, shared, tail=False), shared + 1):
-            running = hash((running, segment))
-            hashes.append(running)
-            end = self._ends.get(running)
-            if end is not None and end.size == size and count_shared_segments(end.turn.prompt, turn.prompt) >= size:
-                continued = end
-        return continued
-
 
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
-    """Return what selects a cache: model asked for, dialect, endpoint, account, provider, deployment.
+    """Return the fields that select a cache: model asked for, dialect, endpoint, account, provider, deployment.
 
-    Of the endpoint, query, model and the word for streaming are left out.
-    What is not recorded is an empty text, for the model None, and so the same for all.
+    Of the endpoint, query, model and the word for streaming are left out. A missing value is an empty text, for
+    the model None, and so the same for all.
     """
     call, prompt = turn.call, turn.prompt
     return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, call.answered_by, call.deployment

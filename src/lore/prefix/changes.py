@@ -26,36 +26,27 @@ from lore.model.codes import CauseKind, Code
 from lore.model.jsonslice import raw_members
 from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
-from lore.prefix import blocks
+from lore.prefix import blocks, texts
 from lore.prefix.overlap import canonical_of, excerpt, excerpt_pair, excerpt_pieces, has_same_content
-from lore.prefix.texts import (
-    TOPICS,
-    Gap,
-    SearchBudget,
-    SpellingChange,
-    TextReason,
-    explain_text,
-    find_gaps,
-    name_segment_spelling,
-    name_value_spelling,
-)
 from lore.prefix.volatile import find_topic, find_volatile_addition, find_volatile_word, find_wrapper, is_reminder
 
 T = TypeVar("T")
 
 _COMPARED_WORDS = 2048  # bytes at a text's beginning whose words are compared
-_SEGMENTS_OF_CALL = 2  # that hold its id: the call and its result
+_PAIRS_OF_CALL = 2  # that hold its id: the call and its result
 _SEARCHED_MESSAGES = 8  # in which the counterpart of a message is looked for
-
+_STARTS = ("envelope", "opaque")  # kinds of a message's first segment
 # Codes of text that programs insert; a model that writes about git or memory is not one.
-_INSERTED = frozenset(code for code, _ in TOPICS.values())
+_INSERTED = frozenset(code for code, _ in texts.TOPICS.values())
 _ITEM_IDS = frozenset(("id", "status"))  # members that name an item of the Responses API
 _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 _RESULT_CODES = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX)
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
 _SIGNATURES = frozenset(("thoughtSignature", "thought_signature", "signature"))
-_IMAGE_SETTINGS = frozenset(("citations", "title", "context", "detail", "filename"))  # beside an image's bytes
+_IMAGE_SETTINGS = frozenset(
+    ("citations", "title", "context", "detail", "filename")
+)  # of an image, apart from its bytes
 # Members that the APIs define; the name of any other one is content.
 _API_MEMBERS = _THOUGHT | _IMAGE_SETTINGS | _SIGNATURES | _ITEM_IDS | _CALL_IDS | frozenset((
     "type", "role", "name", "content", "parts", "tool_calls", "function_call", "arguments", "input", "output", "action",
@@ -80,9 +71,24 @@ def explain_section(
     Messages that follow the last one of the previous prompt are no difference.
     """
     can_grow, size = section == "messages", len(previous)
-    if previous == current[:size] and (size == len(current) or (can_grow and _begins_message(current[size]))):
+    if previous == current[:size] and (size == len(current) or (can_grow and current[size].kind in _STARTS)):
         return []
-    mismatches = _find_mismatches(_split_messages(previous, start), _split_messages(current, start), can_grow=can_grow)
+    messages, new_messages = _split_messages(previous, start), _split_messages(current, start)
+    mismatches: list[_Mismatch] = []
+    for old, new in _pair_messages(messages, new_messages, can_grow=can_grow):
+        if old is not None and new is not None:
+            is_last, is_followed = can_grow and old is messages[-1], new.position != new_messages[-1].position
+            mismatches += _compare_messages(old, new, is_last=is_last, is_followed=is_followed)
+        elif new is not None:
+            inserted = [segment for segment in new.segments if segment.kind != "envelope"] or new.segments
+            mismatches += [_Mismatch(None, segment, new.position, new.envelope) for segment in inserted]
+        elif old is not None:
+            mismatches += [
+                _Mismatch(segment, None, position, old.envelope)
+                for position, segment in enumerate(old.segments, old.position)
+                if segment.kind != "envelope" or len(old.segments) == 1
+            ]
+    mismatches.sort(key=lambda mismatch: mismatch.position)
     only_previous = Counter([segment.data for segment in previous]) - Counter([segment.data for segment in current])
     return _SectionExplainer(section, mismatches, context, only_previous).causes()
 
@@ -104,11 +110,6 @@ class _Message(Struct, frozen=True):
     @property
     def bytes(self) -> tuple[bytes, ...]:
         return tuple([segment.data for segment in self.segments])
-
-    @property
-    def content(self) -> tuple[bytes, ...]:
-        """Keys that are equal for equal content, however it is spelled."""
-        return tuple([canonical_of(segment) for segment in self.segments])
 
     @property
     def call_ids(self) -> tuple[bytes, ...]:
@@ -138,53 +139,30 @@ class _Mismatch(Struct, frozen=True):
 _MessagePair: TypeAlias = tuple[_Message | None, _Message | None]
 
 
-def _begins_message(segment: Segment) -> bool:
-    return segment.kind in ("envelope", "opaque")
-
-
 def _split_messages(segments: Iterable[Segment], start: int) -> list[_Message]:
     split: list[tuple[int, list[Segment]]] = []
     for position, segment in enumerate(segments, start):
-        if _begins_message(segment) or not split:
+        if segment.kind in _STARTS or not split:
             split.append((position, []))
         split[-1][1].append(segment)
     return [_Message(tuple(message), position) for position, message in split]
 
 
-def _find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[_Mismatch]:
-    """Return where messages differ; if they grow, messages after the previous prompt's last one are no difference."""
-    mismatches: list[_Mismatch] = []
-    for old, new in _pair_messages(previous, current, can_grow=can_grow):
-        if old is not None and new is not None:
-            is_followed = new.position != current[-1].position
-            mismatches += _compare_messages(old, new, is_last=can_grow and old is previous[-1], is_followed=is_followed)
-        elif new is not None:
-            inserted = [segment for segment in new.segments if segment.kind != "envelope"] or new.segments
-            mismatches += [_Mismatch(None, segment, new.position, new.envelope) for segment in inserted]
-        elif old is not None:
-            mismatches += [
-                _Mismatch(segment, None, position, old.envelope)
-                for position, segment in enumerate(old.segments, old.position)
-                if segment.kind != "envelope" or len(old.segments) == 1
-            ]
-    return sorted(mismatches, key=lambda mismatch: mismatch.position)
-
-
 def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[_MessagePair]:
     """Pair the messages that differ. An inserted one gets the position before which it was inserted."""
     pairs: list[_MessagePair] = []
-    for gap in find_gaps(
-        [message.bytes for message in previous], [message.bytes for message in current], can_grow=can_grow
-    ):
-        old, new = previous[gap.previous.start : gap.previous.stop], current[gap.current.start : gap.current.stop]
+    old_bytes, new_bytes = ([message.bytes for message in side] for side in (previous, current))
+    for gap in texts.find_gaps(old_bytes, new_bytes, can_grow=can_grow):
+        old, new = previous[gap.previous], current[gap.current]
         may_grow = can_grow and gap.reaches_end
         if may_grow and len(old) == 1 and new and _may_correspond(old[0], new[0], {}):
             pairs.append((old[0], new[0]))  # the last message changed, and the others followed it
             continue
         i = j = 0
         in_gap: list[_MessagePair] = []
-        parts = find_gaps([message.content for message in old], [message.content for message in new], can_grow=may_grow)
-        for part in [*parts, Gap(range(len(old), len(old)), range(len(new), len(new)), reaches_end=True)]:
+        contents, new_contents = ([tuple(map(canonical_of, m.segments)) for m in side] for side in (old, new))
+        parts = texts.find_gaps(contents, new_contents, can_grow=may_grow)
+        for part in [*parts, texts.Gap(slice(len(old), len(old)), slice(len(new), len(new)), reaches_end=True)]:
             in_gap += zip(old[i : part.previous.start], new[j : part.current.start], strict=False)  # equal content
             i, j = part.previous.stop, part.current.stop
             in_gap += _pair_different(
@@ -200,10 +178,9 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
 
 def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[_MessagePair]:
     """Pair messages without equal content: by their calls, else by place, role and words."""
-    if len(previous) == len(current):
-        return list(zip(previous, current, strict=False))
     call_ids, new_ids = [message.call_ids for message in previous], [message.call_ids for message in current]
-    if can_grow and len(previous) <= len(current) and any(call_ids) and call_ids == new_ids[: len(call_ids)]:
+    size = len(previous)
+    if can_grow and size <= len(current) and any(call_ids) and call_ids == new_ids[:size]:
         return list(zip(previous, current, strict=False))
     words: dict[bytes, frozenset[bytes]] = {}
     places = {ids: n for n, ids in reversed(list(enumerate(new_ids))) if ids}
@@ -216,16 +193,18 @@ def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *
         similar = (n for n in nearby if bool(ids) == bool(new_ids[n]))
         return next((n for n in similar if _may_correspond(old, current[n], words)), -1)
 
-    pairs = _pair_in_order(previous, current, find_counterpart)
-    while can_grow and pairs and pairs[-1][0] is None:
-        pairs.pop()
-    return pairs
+    return _pair_in_order(previous, current, find_counterpart, can_grow=can_grow)
 
 
 def _pair_in_order(
-    previous: Sequence[T], current: Sequence[T], find_counterpart: Callable[[T, int], int]
+    previous: Sequence[T], current: Sequence[T], find_counterpart: Callable[[T, int], int], *, can_grow: bool
 ) -> list[tuple[T | None, T | None]]:
-    """Pair each member with the place that `find_counterpart` returns, at or after the given one; -1: it has none."""
+    """Pair members by place if their numbers are equal, else with the place from `start` on that is found (-1: none).
+
+    If the sequence can grow, members that only the current one has at its end are left out.
+    """
+    if len(previous) == len(current):
+        return list(zip(previous, current, strict=True))
     pairs: list[tuple[T | None, T | None]] = []
     next_place = 0
     for old in previous:
@@ -236,7 +215,7 @@ def _pair_in_order(
             pairs += [(None, new) for new in current[next_place:place]]
             pairs.append((old, current[place]))
             next_place = place + 1
-    return [*pairs, *((None, new) for new in current[next_place:])]
+    return pairs if can_grow else [*pairs, *((None, new) for new in current[next_place:])]
 
 
 def _may_correspond(old: _Message, new: _Message, words: dict[bytes, frozenset[bytes]]) -> bool:
@@ -262,16 +241,13 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
     """Return how one message became another; blocks that the last one gained at its end are no difference."""
     mismatches: list[_Mismatch] = []
     envelope = new.envelope or old.envelope
-    for gap in find_gaps(old.bytes, new.bytes, can_grow=is_last):
-        segments = old.segments[gap.previous.start : gap.previous.stop]
-        new_segments = new.segments[gap.current.start : gap.current.stop]
-        pairs: list[tuple[Segment | None, Segment | None]] = list(zip(segments, new_segments, strict=False))
-        if len(segments) != len(new_segments):
-            pairs = _pair_in_order(segments, new_segments, partial(_find_same_role, new_segments, envelope))
-        while is_last and gap.reaches_end and pairs and pairs[-1][0] is None:
-            pairs.pop()
+    for gap in texts.find_gaps(old.bytes, new.bytes, can_grow=is_last):
+        segments, new_segments = old.segments[gap.previous], new.segments[gap.current]
+        find_counterpart = partial(_find_same_role, new_segments, envelope)
         position = old.position + gap.previous.start
-        for segment, new_segment in pairs:
+        for segment, new_segment in _pair_in_order(
+            segments, new_segments, find_counterpart, can_grow=is_last and gap.reaches_end
+        ):
             mismatches.append(
                 _Mismatch(segment, new_segment, position, envelope, in_kept_message=True, is_followed=is_followed)
             )
@@ -287,10 +263,9 @@ def _find_same_role(segments: Sequence[Segment], envelope: bytes, old: Segment, 
             continue
         new_id = blocks.call_id_of(new, envelope)
         if call_id is None and new_id is None:
-            has_same_role = _share_words(old.data, new.data, {})
-        else:
-            has_same_role = call_id == new_id and old.path.count(".") == new.path.count(".")
-        if has_same_role:
+            if _share_words(old.data, new.data, {}):
+                return place
+        elif call_id == new_id and old.path.count(".") == new.path.count("."):
             return place
     return -1
 
@@ -308,25 +283,23 @@ class _BlockPair:
         self.path = previous.path
         self.kinds = {self.before.kind, self.after.kind}
         self.is_small = len(previous.data) + len(current.data) <= DIFFERING_TEXT_BYTES
-
-    def changed_members(self) -> set[str]:
         before, after = self.before.members, self.after.members
-        return {key for key in (*before, *after) if before.get(key) != after.get(key)}
+        self.changed_members = {key for key in (*before, *after) if before.get(key) != after.get(key)}
 
     def has_same_image(self) -> bool:
         """Return whether two images or documents have the same bytes, and other settings."""
-        changed = self.changed_members()
+        changed = self.changed_members
         if changed == {"image_url"}:
             urls = [raw_members(side.members["image_url"]) or {} for side in (self.before, self.after)]
             changed = {key for key in urls[0] | urls[1] if urls[0].get(key) != urls[1].get(key)}
         return self.kinds == {"image"} and bool(changed) and changed <= _IMAGE_SETTINGS
 
-    def excerpts(self, reason: TextReason | None = None) -> tuple[str, str]:
+    def excerpts(self, reason: texts.TextReason | None = None) -> tuple[str, str]:
         """Return both sides around the first byte in which the segments, or the pieces of `reason`, differ."""
         if reason is None:
             return excerpt_pair(self.previous, self.current)
-        texts = self.before.text or "", self.after.text or ""
-        return excerpt_pieces(self.previous, self.current, texts, (reason.previous, reason.current))
+        both_texts = self.before.text or "", self.after.text or ""
+        return excerpt_pieces(self.previous, self.current, both_texts, (reason.previous, reason.current))
 
 
 class _SectionExplainer:
@@ -334,12 +307,12 @@ class _SectionExplainer:
 
     def __init__(
         self, section: str, mismatches: Sequence[_Mismatch], context: PromptContext, only_previous: Counter[bytes]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._only_previous = only_previous  # segments that only the previous prompt has, with their number
         self._section = section
         self._mismatches = mismatches
         self._context = context
-        self._budget = SearchBudget()
+        self._budget = texts.SearchBudget()
         cuts = [mismatch for mismatch in mismatches if mismatch.current is None]
         self._removed_blocks = {mismatch.segment.data for mismatch in cuts}
         self._is_answer_gone = any(blocks.is_by_model(cut.envelope) and not cut.in_kept_message for cut in cuts)
@@ -376,10 +349,7 @@ class _SectionExplainer:
         )
 
     def _explain_cut(self, run: Sequence[_Mismatch]) -> Cause | None:
-        """Return the cause of adjacent messages that are gone, an answer of the model among them: history was cut.
-
-        The reminders, thinking and images that they held are no causes of their own.
-        """
+        """Return the cause of adjacent messages that are gone with an answer: history was cut. It hides others."""
         removed = [mismatch.previous for mismatch in run if mismatch.previous is not None]
         paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in removed]))
         if len(paths) < 2 or not any(blocks.is_by_model(mismatch.envelope) for mismatch in run):
@@ -396,7 +366,7 @@ class _SectionExplainer:
         pair = _BlockPair(previous, current, mismatch)
         before, after, path = pair.before, pair.after, pair.path
         if before.text == after.text and has_same_content(previous, current):
-            return [name_segment_spelling(previous, current).cause(self._section, mismatch.position, path)]
+            return [texts.name_segment_spelling(previous, current).cause(self._section, mismatch.position, path)]
         if previous.kind == current.kind and blocks.differ_in_empty_members(previous, current):
             return [self._explain_empty(mismatch, whole=False)]
         if blocks.is_header(previous) and blocks.is_header(current):
@@ -404,12 +374,10 @@ class _SectionExplainer:
         renamed = self._explain_renaming(pair)
         if renamed is not None:
             return [renamed]
-        if "envelope" in (previous.kind, current.kind):
+        if "envelope" in (previous.kind, current.kind) or ("thinking" not in pair.kinds and pair.has_same_image()):
             return [self._explain_envelope(pair)]
         if "thinking" in pair.kinds:
             return [self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed"))]
-        if pair.has_same_image():
-            return [self._explain_envelope(pair)]
         if "image" in pair.kinds:
             change = "replaced" if len(pair.kinds) > 1 else "bytes"
             return [self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change, *pair.excerpts()))]
@@ -430,25 +398,27 @@ class _SectionExplainer:
         """Return the cause of a segment that the other side lacks or has elsewhere."""
         segment, is_gone, context = mismatch.segment, mismatch.current is None, self._context
         path = segment.path
-        is_alone = not segment.path.startswith(blocks.MESSAGE_PATHS)  # an empty message still has a role
+        is_alone = not path.startswith(blocks.MESSAGE_PATHS)  # an empty message still has a role
         if (mismatch.in_kept_message or is_alone) and blocks.is_empty(segment):
             return self._explain_empty(mismatch, whole=True)
-        block = blocks.block_of(segment, mismatch.envelope)
-        change = "gone" if is_gone else "added"
-        is_new = context.new_blocks[segment.data] > 0
-        has_moved = is_new or not self._only_previous[segment.data] if is_gone else segment.data in self._removed_blocks
+        if is_gone:
+            has_moved = context.new_blocks[segment.data] > 0 or not self._only_previous[segment.data]
+        else:
+            has_moved = segment.data in self._removed_blocks
         has_moved = has_moved or segment.data in context.relocated
+        change = "gone" if is_gone else "added"
         if blocks.is_header(segment):
             return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=change))
+        block, by_model = blocks.block_of(segment, mismatch.envelope), blocks.is_by_model(mismatch.envelope)
         is_reasoning_item = segment.kind == "envelope" and block.members.get("type") == b'"reasoning"'
-        is_thought = blocks.is_by_model(mismatch.envelope) and blocks.differ_in_inline_thought(block.text or "", "")
+        is_thought = by_model and blocks.differ_in_inline_thought(block.text or "", "")
         if block.kind == "thinking" or is_reasoning_item or is_thought:
             evidence = d.ThinkingChanged(path, "moved" if has_moved else change)
             return self._cause(mismatch, Code.THINKING_CHANGED, evidence)
         if block.kind == "image":
             return self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change))
         code, what = Code.PREFIX_MOVED, ""
-        if block.kind == "text" and (has_moved or not blocks.is_by_model(mismatch.envelope)):
+        if block.kind == "text" and (has_moved or not by_model):
             code, what = self._name_unpaired_text(mismatch, block.text or "", has_moved=has_moved)
         moved = d.BlockMoved(path, block.kind, "moved" if has_moved else change, excerpt(segment, 0, 0, 60), what)
         return self._cause(mismatch, code, moved)
@@ -463,7 +433,7 @@ class _SectionExplainer:
             return Code.REMINDER_MOVED, ""
         topic = find_topic("", text, "")
         if topic is not None:
-            return TOPICS[topic]
+            return texts.TOPICS[topic]
         was_sent = mismatch.current is None and self._section == "messages"
         if was_sent and (mismatch.in_kept_message or not self._is_answer_gone):
             was_last = not mismatch.in_kept_message and mismatch is self._mismatches[-1]  # nothing equal follows it
@@ -473,26 +443,26 @@ class _SectionExplainer:
 
     def _explain_renaming(self, pair: _BlockPair) -> Cause | None:
         """Return the cause if only the id of an item or call differs."""
-        changed = pair.changed_members()
-        members = tuple(sorted(changed))
+        changed, members = pair.changed_members, tuple(sorted(pair.changed_members))
         if changed and changed <= _ITEM_IDS and pair.path.startswith("input[") and pair.previous.kind == "envelope":
             evidence = d.IdChanged(pair.path, "item", members)
             code = Code.SERIALISATION_CHANGED
             return self._cause(pair.mismatch, code, evidence, override="unattributable", respelled=True)
         in_both = pair.before.members.keys() & pair.after.members.keys()
-        if len(changed) == 1 and changed <= _CALL_IDS and changed <= in_both:
-            evidence = d.IdChanged(pair.path, "call", members)
-            if self._is_redacted(pair.before.members[members[0]]) or self._is_redacted(pair.after.members[members[0]]):
+        if len(changed) != 1 or not changed <= _CALL_IDS or not changed <= in_both:
+            return None
+        evidence = d.IdChanged(pair.path, "call", members)
+        pairs = [
+            [side.data for side in (mismatch.previous, mismatch.current) if side is not None]
+            for mismatch in self._mismatches
+        ]
+        for side in (pair.before, pair.after):
+            call_id = side.members[members[0]]
+            # several calls share it: whoever stored the prompt replaced the ids that were sent
+            if sum(any(call_id in data for data in sides) for sides in pairs) > _PAIRS_OF_CALL:
                 cause = self._cause(pair.mismatch, Code.ID_IN_PREFIX, evidence, override="expected", respelled=True)
                 return replace(cause, qualifiers=("stored-otherwise",))
-            return self._cause(pair.mismatch, Code.ID_IN_PREFIX, evidence)
-        return None
-
-    def _is_redacted(self, call_id: bytes) -> bool:
-        """Return whether several calls share an id: whoever stored the prompt replaced the ids that were sent."""
-        sides = ((mismatch.previous, mismatch.current) for mismatch in self._mismatches)
-        holders = sum(any(side is not None and call_id in side.data for side in pair) for pair in sides)
-        return holders > _SEGMENTS_OF_CALL
+        return self._cause(pair.mismatch, Code.ID_IN_PREFIX, evidence)
 
     def _explain_envelope(self, pair: _BlockPair) -> Cause:
         before, after, path = pair.before.members, pair.after.members, pair.path
@@ -526,7 +496,7 @@ class _SectionExplainer:
         rewritten = self._cause(pair.mismatch, Code.TOOL_RESULT_REWRITTEN, evidence)
         by_code: dict[Code, Cause] = {}
         is_searched = pair.is_small and not self._context.cleared  # the log says why
-        reasons = explain_text(before.text or "", after.text or "", self._budget) if is_searched else []
+        reasons = texts.explain_text(before.text or "", after.text or "", self._budget) if is_searched else []
         for reason in reasons[:16]:
             if reason.code is not None and reason.code in _RESULT_CODES:
                 by_code.setdefault(reason.code, self._reason_cause(pair, reason))
@@ -553,7 +523,7 @@ class _SectionExplainer:
         if blocks.is_by_model(pair.mismatch.envelope) and blocks.differ_in_inline_thought(before, after):
             change = "gone" if len(after) < len(before) else "added"
             return [self._cause(pair.mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, change))]
-        reasons = explain_text(before, after, self._budget) if pair.is_small else [TextReason(None)]
+        reasons = texts.explain_text(before, after, self._budget) if pair.is_small else [texts.TextReason(None)]
         causes = [self._reason_cause(pair, reason) for reason in reasons]
         if (pair.previous.data[:1] == b'"') != (pair.current.data[:1] == b'"') and (
             _share_words(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"), {})
@@ -562,9 +532,9 @@ class _SectionExplainer:
             causes.append(self._cause(pair.mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(pair.path, "shape")))
         return causes
 
-    def _reason_cause(self, pair: _BlockPair, reason: TextReason) -> Cause:
+    def _reason_cause(self, pair: _BlockPair, reason: texts.TextReason) -> Cause:
         path, code, what, excerpts = pair.path, reason.code, reason.what, pair.excerpts(reason)
-        if isinstance(what, SpellingChange):
+        if isinstance(what, texts.SpellingChange):
             evidence = d.Respelled(path, what.spelling, *excerpts)
             return self._cause(pair.mismatch, what.code, evidence, override=what.override)
         if code is None or (code in _INSERTED and blocks.is_by_model(pair.mismatch.envelope)):
@@ -573,15 +543,14 @@ class _SectionExplainer:
 
     def _explain_other(self, pair: _BlockPair) -> Cause:
         """Return the cause for calls, results in place of texts, and blocks of unknown kinds."""
-        changed = pair.changed_members()
-        if changed and changed <= _SIGNATURES:
+        if pair.changed_members and pair.changed_members <= _SIGNATURES:
             return self._cause(pair.mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, "signature"))
         arguments = blocks.read_argument_texts(pair.before, pair.after)
         if arguments is not None:
-            reasons = explain_text(*arguments, self._budget)
+            reasons = texts.explain_text(*arguments, self._budget)
             if len(reasons) == 1 and reasons[0].code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED):
                 return self._reason_cause(pair, reasons[0])
-        spelling = name_value_spelling(pair.previous.data, pair.current.data)
+        spelling = texts.name_value_spelling(pair.previous.data, pair.current.data)
         if spelling is not None:
             return spelling.cause(self._section, pair.mismatch.position, pair.path)
         return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)

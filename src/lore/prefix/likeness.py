@@ -2,10 +2,8 @@
 
 Claude Code's billing header, a line that opens its system prompt, differs in every request and counts for no likeness.
 The Claude API drops it before it caches (public threads, 2026-02); vLLM, llama.cpp, Ollama, gateways and unknown hosts
-keep it, as content like all other.
-
-What the model answered is known if responses are recorded: by the ids of its calls, and by texts that no other reply
-has. `chains` keeps the replies.
+keep it, as content like all other. A recorded reply is recognised by the ids of its calls, and by texts that no other
+reply has.
 
 Sources of identities: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds
 the session as JSON or after `_session_`; `cc_prev_req` in the billing header.
@@ -65,40 +63,25 @@ class Identity(Struct, frozen=True):
     has_cache_key: bool = False  # the session is only a key for the cache, which some clients choose for each request
 
     def may_share_conversation(self, other: Identity) -> bool:
-        """Return whether two requests may belong to one conversation.
-
-        If both name a session, session and agent are equal (no agent is the main one). Otherwise the agents are not two
-        different names.
-        """
-        if self.session and other.session:
+        """Return whether two requests may belong to one conversation: sessions and agents agree, if known."""
+        if self.session and other.session:  # no agent is the main one
             return self.session == other.session and self.agent == other.agent
         return not (self.agent and other.agent) or self.agent == other.agent
-
-    def may_share_endpoint(self, other: Identity) -> bool:
-        """Return whether two requests may have been sent to one endpoint; an unknown one may be any."""
-        return not self.endpoint or not other.endpoint or self.endpoint == other.endpoint
 
 
 def identify_sender(prompt: Prompt, exchange: Exchange | None) -> Identity:
     """Return who sent a request: by its reader (`exchange`), then its body; without an exchange by the body only."""
-    session, previous = _session_in_body(prompt), _previous_in_header(prompt)
     call = Call() if exchange is None else exchange.call
-    has_key = bool(call.session) and call.session == string_in(prompt.params, "prompt_cache_key")
-    return Identity(call.session or session, call.agent, place_in(call.endpoint), call.previous or previous, has_key)
-
-
-def _session_in_body(prompt: Prompt) -> str:
-    raw = prompt.params.get("metadata", b"")
-    if b"session_" not in raw:
-        return ""
-    match = _SESSION.search(text_of((raw_members(raw) or {}).get("user_id", b'""')))
-    return "" if match is None else match[1] or match[2]
-
-
-def _previous_in_header(prompt: Prompt) -> str:
+    metadata = prompt.params.get("metadata", b"")
+    in_body = None
+    if b"session_" in metadata:
+        in_body = _SESSION.search(text_of((raw_members(metadata) or {}).get("user_id", b'""')))
+    session = call.session or ("" if in_body is None else in_body[1] or in_body[2])
     first = prompt.dropped or next((segment.data for segment in prompt.head if segment.section == "system"), b"")
-    match = _PREVIOUS_REQUEST.search(first) if HEADER in first[:_HEADER_BYTES] else None
-    return "" if match is None else match[1].decode()
+    in_header = _PREVIOUS_REQUEST.search(first) if HEADER in first[:_HEADER_BYTES] else None
+    previous = call.previous or ("" if in_header is None else in_header[1].decode())
+    has_key = bool(call.session) and call.session == string_in(prompt.params, "prompt_cache_key")
+    return Identity(session, call.agent, place_in(call.endpoint), previous, has_key)
 
 
 def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
@@ -169,8 +152,6 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     The previous prompt's blocks are compared with those at the same places: at least half have to be equal or nearly
     equal (short ones of several equal), or all to have equal content in another spelling. False if it is not longer.
     """
-    if len(current.messages) <= len(previous.messages):
-        return False
     pairs = _block_pairs(previous, current)
     if not pairs:
         return False
@@ -202,7 +183,9 @@ def has_grown_text(previous: Prompt, current: Prompt) -> bool:
 
 
 def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segment]]:
-    """Return the previous prompt's blocks with the segments at the same places of the current one."""
+    """Return the previous prompt's blocks with the segments at the same places of a longer one; empty if none is."""
+    if len(current.messages) <= len(previous.messages):
+        return []
     pairs = zip(previous.messages, current.messages, strict=False)
     return [(old, new) for old, new in pairs if old.kind != "envelope"]
 
@@ -210,12 +193,9 @@ def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segme
 def has_lost_wrapper(previous: Prompt, current: Prompt) -> bool:
     """Return whether a longer prompt begins with the previous one's only text, without what a program put around it."""
     pairs = _block_pairs(previous, current)
-    if len(current.messages) <= len(previous.messages) or len(pairs) != 1:
+    if len(pairs) != 1 or not DISTINCT <= len(pairs[0][1].data) < len(pairs[0][0].data):
         return False
-    old, new = pairs[0]
-    if not DISTINCT <= len(new.data) < len(old.data):
-        return False
-    before, after = block_of(old).text, block_of(new).text
+    before, after = (block_of(side).text for side in pairs[0])
     return before is not None and after is not None and find_wrapper(before, after) is not None
 
 
@@ -238,11 +218,7 @@ def has_same_system(previous: Prompt, current: Prompt) -> bool:
 
 
 def has_kept_system(previous: Prompt, current: Prompt) -> bool:
-    """Return whether the system prompt is the same, or texts of it only moved into the messages.
-
-    An agent that compacts may put its instructions after the messages that it keeps. Then the tools are the same, every
-    text of the system prompt was in the previous one, and those that are missing are blocks of messages.
-    """
+    """Return whether the system prompt is the same, or a compaction only moved texts of it into the messages."""
     if has_same_system(previous, current):
         return True
     if tools_of(previous) != tools_of(current):
@@ -276,11 +252,6 @@ def _without_header(head: Iterable[Segment]) -> list[Segment]:
 # What the model replied
 
 
-def reply_keys(raw: bytes) -> ReplyKeys:
-    """Return hashes of texts (48 characters or more) and ids (16) in JSON, 64 at most; empty if it is not JSON."""
-    return frozenset(islice(_find_keys(raw), _MOST_KEYS))
-
-
 def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
     """Return the `reply_keys` of the last answer with any among the last `ANSWER_SEGMENTS` message segments."""
     size, keys = len(prompt.messages), set[int]()
@@ -304,13 +275,14 @@ def answer_keys(prompt: Prompt, start: int) -> ReplyKeys:
     return frozenset[int]().union(*(reply_keys(segment.json) for segment, is_answer in marked if is_answer))
 
 
-def _find_keys(raw: bytes) -> Iterator[int]:
-    """Yield hashes of the texts and ids in JSON that are long enough to identify a reply."""
+def reply_keys(raw: bytes) -> ReplyKeys:
+    """Return hashes of texts (48 characters or more) and ids (16) in JSON, 64 at most; empty if it is not JSON."""
+    keys: set[int] = set()
     try:
         waiting: list[tuple[str, object]] = [("", decode(raw))]
     except (ValueError, RecursionError):
-        return
-    while waiting:
+        return frozenset()
+    while waiting and len(keys) < _MOST_KEYS:
         key, value = waiting.pop()
         if isinstance(value, dict):
             waiting += cast("dict[str, object]", value).items()
@@ -319,4 +291,5 @@ def _find_keys(raw: bytes) -> Iterator[int]:
         elif isinstance(value, str):
             text = value.strip()
             if len(text) >= (_DISTINCT_ID if key in _ID_MEMBERS else DISTINCT):
-                yield hash(text)
+                keys.add(hash(text))
+    return frozenset(keys)

@@ -8,7 +8,7 @@ canonical form: a comparison costs O(segments that are not shared).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import accumulate, islice, takewhile
 from itertools import chain as chained
@@ -117,10 +117,7 @@ def canonical_of(segment: Segment) -> bytes:
 
 
 def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tuple[list[Segment], list[Segment]]:
-    """Return the current prompt's segments that the previous one has nowhere, and the others.
-
-    The first `common` segments, which are equal, are in neither. What a compaction moves to another place is not fresh.
-    """
+    """Return the current segments after `common` that the previous prompt has nowhere, and the others."""
     form_of = cache(canonical_of)  # most segments are in both prompts, and most envelopes are equal
     previous_counts = Counter(map(form_of, iterate_from(previous, common, tail=True)))
     fresh, repeated = list[Segment](), list[Segment]()
@@ -159,10 +156,13 @@ def name_relation(previous: Prompt, current: Prompt, overlap: Overlap) -> Relati
     previous prompt begins with the whole current one.
     """
     continues = overlap.is_covered and not len(previous.messages) and "previous_response_id" in current.params
-    if previous.dialect != current.dialect or not (
-        continues or _share_message(previous, current) or _begins_alike(previous, current, overlap)
-    ):
+    if previous.dialect != current.dialect:
         return "unrelated"
+    if not continues and not _share_message(previous, current):
+        rewritten, place = previous.segment_at(overlap.common), locate_difference(previous, current, overlap.common)
+        # the first message that differs may hold a log that grows
+        if rewritten is None or place is None or place.section != "messages" or 2 * place.offset <= len(rewritten.data):
+            return "unrelated"
     if overlap.is_covered:
         new_segments = list(iterate_from(current, previous.stable, tail=True))
         return "identical" if len(previous) == len(current) and list(previous.tail) == new_segments else "extension"
@@ -180,16 +180,7 @@ def _share_message(previous: Prompt, current: Prompt) -> bool:
     contents = {segment.data for segment in blocks}
     if any(segment.data in contents for segment in new_blocks):
         return True
-    contents = set(map(canonical_of, blocks))
-    return any(canonical_of(segment) in contents for segment in new_blocks)
-
-
-def _begins_alike(previous: Prompt, current: Prompt, overlap: Overlap) -> bool:
-    """Return whether more than half of the first message that differs is shared: it may hold a log that grows."""
-    rewritten, place = previous.segment_at(overlap.common), locate_difference(previous, current, overlap.common)
-    if rewritten is None or place is None or place.section != "messages":
-        return False
-    return 2 * place.offset > len(rewritten.data)
+    return not set(map(canonical_of, blocks)).isdisjoint(map(canonical_of, new_blocks))
 
 
 class PromptPlace(Struct, frozen=True):
@@ -255,7 +246,7 @@ def excerpt_pair(previous: Segment, current: Segment) -> tuple[str, str]:
 
 def excerpt_pieces(
     previous: Segment, current: Segment, texts: tuple[str, str], pieces: tuple[str, str]
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """Return excerpts of two segments, which hold `texts`, around the first byte in which two pieces of them differ.
 
     If a piece is empty, something was inserted or removed: both show that place.
@@ -263,28 +254,26 @@ def excerpt_pieces(
     before, after = _json_text(pieces[0]), _json_text(pieces[1])
     if before and after:
         at = common_prefix(before, after)
-        return _excerpt_piece(previous, texts[0], before, at), _excerpt_piece(current, texts[1], after, at)
+        excerpts: list[str] = []
+        for segment, text, piece in ((previous, texts[0], before), (current, texts[1], after)):
+            # with the piece's surroundings in the segment, else in the decoded text, else without any
+            holder = next(data for data in (segment.data, _json_text(text), piece) if piece in data)
+            start = holder.find(piece) + at
+            excerpts.append(excerpt(Segment(segment.section, "", holder), start, _PIECE, _PIECE))
+        return excerpts[0], excerpts[1]
     holder, other = (previous, current) if before else (current, previous)
     start = max(0, holder.data.find(before or after))
     leading = holder.data[max(0, start - 2 * _PIECE) : start]
     at = other.data.find(leading)
     if not leading or at < 0:
         return excerpt_pair(previous, current)
-    excerpts = excerpt(holder, start, _PIECE, _PIECE), excerpt(other, at + len(leading), _PIECE, _PIECE)
-    return excerpts if before else (excerpts[1], excerpts[0])
+    pair = excerpt(holder, start, _PIECE, _PIECE), excerpt(other, at + len(leading), _PIECE, _PIECE)
+    return pair if before else (pair[1], pair[0])
 
 
 def _json_text(text: str) -> bytes:
     """Return a text as JSON writes it, without quotes."""
     return encode(text.encode("utf-8", "replace").decode())[1:-1]
-
-
-def _excerpt_piece(segment: Segment, text: str, piece: bytes, at: int) -> str:
-    """Return an excerpt around a byte of a piece, with its surroundings in the segment, else in the decoded text."""
-    for data in (segment.data, _json_text(text)):
-        if (start := data.find(piece)) >= 0:
-            return excerpt(Segment(segment.section, "", data), start + at, _PIECE, _PIECE)
-    return excerpt(Segment(segment.section, "", piece), at, _PIECE, _PIECE)
 
 
 # Sums over a chain
@@ -317,20 +306,18 @@ class ChainSums:
         previous = self._head[-1] + self._sums[-1] + self.tail
         size = len(prompt.head)
         same_head = min(common, size, len(self._head) - 1)
-        self._extend(self._head, same_head, prompt.head[same_head:])
         same = common - size if common > size else self._messages.common(prompt.messages)
         same = min(same, len(self._sums) - 1)
-        self._extend(self._sums, same, prompt.messages.since(same))
+        new_head, new_messages = prompt.head[same_head:], prompt.messages.since(same)
+        for sums, first, new in ((self._head, same_head, new_head), (self._sums, same, new_messages)):
+            del sums[first + 1 :]
+            sums += islice(accumulate(map(self._measure, new), initial=sums[-1]), 1, None)
         self._messages = prompt.messages
         self.tail = sum(map(self._measure, prompt.tail)) if prompt.tail else 0
         shared = self.sum_before(common)
         if prompt.tail and common > prompt.stable:
             shared += sum(self._measure(segment) for segment in prompt.tail[: common - prompt.stable])
         return PairSums(previous, self._head[-1] + self._sums[-1] + self.tail, shared)
-
-    def _extend(self, sums: list[int], same: int, new: Iterable[Segment]) -> None:
-        del sums[same + 1 :]
-        sums += islice(accumulate(map(self._measure, new), initial=sums[-1]), 1, None)
 
     def sum_before(self, position: int) -> int:
         """Return the sum over the first `position` segments of the latest prompt, without its tail's."""
@@ -346,12 +333,9 @@ def byte_size(segment: Segment) -> int:
 
 
 def count_canonical_bytes(sums: ChainSums, previous: Prompt, current: Prompt, overlap: Overlap) -> int:
-    """Return the canonical bytes that two prompts share; `sums` are of canonical sizes, advanced up to `previous`.
-
-    Equal leading bytes of the first segment that differs count, too.
-    """
+    """Return the canonical bytes that two prompts share; `sums` are of canonical sizes, advanced up to `previous`."""
     position, shared = overlap.canonical, sums.sum_before(overlap.canonical)
     before, after = previous.segment_at(position), current.segment_at(position)
     if position < previous.stable and before is not None and after is not None and _are_of_one_kind(before, after):
-        shared += common_prefix(canonical_of(before), canonical_of(after))
+        shared += common_prefix(canonical_of(before), canonical_of(after))  # of the first segment that differs
     return shared

@@ -8,7 +8,7 @@ cache's key.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from lore.model.canonical import canonical, encode, printable, text_of
 from lore.model.cause import Cause
@@ -91,53 +91,60 @@ _RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste
 _SHOWN_CHARACTERS = 60  # of a value
 
 
-# A field whose value changed: its name in the request, the previous and the current value as JSON, None if left out.
-FieldChange: TypeAlias = tuple[str, bytes | None, bytes | None]
-
-
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
     """Return the causes of changed fields, one for each code.
 
     That is the one of the worst kind; of several, the one that costs from the earliest place. The provider that a
     router chose, and the beta headers, are compared as fields are.
     """
-    changes = _find_field_changes(previous.params, current.params)
+    provider, family = provider_of(current_call.endpoint, current.model, current.dialect), ""
+    if provider == "anthropic" or (provider in ("bedrock", "vertex") and "claude" in (current.model or "")):
+        family = "claude"  # its rules hold on every cloud that serves it
+    elif provider in ("openai", "azure"):
+        family = "openai"
+    elif provider == "xai":
+        family = "xai"
+    costs = _COSTS[family]
+    changes = [*_find_field_changes(previous.params, current.params)]
     (name, _, before), (_, _, after) = (call.route.partition(": ") for call in (previous_call, current_call))
     changes += [(name, encode(before), encode(after))] if before and after and before != after else []
+    all_causes: list[Cause] = []
+    for path, old, new in changes:
+        field, _, member = path.partition(".")
+        code = _FIELDS.get(path) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
+        shown, unknown_member = (path, None) if path in _FIELDS else (field, member)
+        level = costs.get(path) or costs.get(code, "unknown")
+        evidence = ParameterChanged(shown, _shorten(old), _shorten(new), _SETTINGS[code], family, level, unknown_member)
+        all_causes.append(_cause_of(code, path, evidence, current))
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
-    are_betas_known = previous_call.betas is not None and current_call.betas is not None
-    family = _model_family(current, current_call)
-    all_causes = [_explain_field(*change, family, current) for change in changes]
-    if are_betas_known and betas != new_betas:
-        level = _cost_level(family, Code.REQUEST_FEATURES_CHANGED, "")
+    if None not in (previous_call.betas, current_call.betas) and betas != new_betas:
+        level = costs.get(Code.REQUEST_FEATURES_CHANGED, "unknown")
         evidence = BetasChanged(tuple(sorted(new_betas - betas)), tuple(sorted(betas - new_betas)), family, level)
         all_causes.append(_cause_of(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, current))
     causes: dict[Code, Cause] = {}
     for cause in all_causes:
-        worst_cause = causes.get(cause.code, cause)
-        causes[cause.code] = min(
-            worst_cause, cause, key=lambda candidate: (-_RANK[candidate.override], candidate.position)
-        )
+        both = causes.get(cause.code, cause), cause
+        causes[cause.code] = min(both, key=lambda candidate: (-_RANK[candidate.override], candidate.position))
     return list(causes.values())
 
 
-def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -> list[FieldChange]:
-    """Return the changed fields that a cache may depend on."""
-    changed_fields: list[FieldChange] = []
+def _find_field_changes(
+    previous: dict[str, bytes], current: dict[str, bytes]
+) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """Yield the changed fields that a cache may depend on: name, previous and current JSON (None: left out)."""
     for name in dict.fromkeys((*previous, *current)):
         before, after = previous.get(name), current.get(name)
         if before == after:
             continue
-        changes: list[FieldChange] = [(name, before, after)]
+        changes = [(name, before, after)]
         if name in _NESTED:
-            old, new = raw_members(before or b"") or {}, raw_members(after or b"") or {}
-            changes = [(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
-        changed_fields += [
-            (field, old, new)
-            for field, old, new in changes
-            if (name in _FIELDS or field in _FIELDS) and _effective_value(field, old) != _effective_value(field, new)
-        ]
-    return changed_fields
+            members, new_members = raw_members(before or b"") or {}, raw_members(after or b"") or {}
+            keys = dict.fromkeys((*members, *new_members))
+            changes = [(f"{name}.{key}", members.get(key), new_members.get(key)) for key in keys]
+        for field, old, new in changes:
+            is_known = name in _FIELDS or field in _FIELDS
+            if is_known and _effective_value(field, old) != _effective_value(field, new):
+                yield field, old, new
 
 
 def _effective_value(name: str, raw: bytes | None) -> bytes:
@@ -146,31 +153,6 @@ def _effective_value(name: str, raw: bytes | None) -> bytes:
         return b""
     value = canonical(drop_empty_members(raw))
     return b"" if value in _DEFAULTS or (name in _ON_BY_DEFAULT and value == b"true") else value
-
-
-def _model_family(prompt: Prompt, call: Call) -> ModelFamily:
-    """Return whose rules apply: Claude's on every cloud that serves it, OpenAI's on its own API and Azure."""
-    provider = provider_of(call.endpoint, prompt.model, prompt.dialect)
-    if provider == "anthropic" or (provider in ("bedrock", "vertex") and "claude" in (prompt.model or "")):
-        return "claude"
-    return "openai" if provider in ("openai", "azure") else "xai" if provider == "xai" else ""
-
-
-def _explain_field(
-    path: str, previous: bytes | None, value: bytes | None, family: ModelFamily, current: Prompt
-) -> Cause:
-    field, _, member = path.partition(".")
-    is_known = path in _FIELDS
-    code = _FIELDS.get(path) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
-    evidence = ParameterChanged(
-        path if is_known else field, _shorten(previous), _shorten(value), _SETTINGS[code],
-        family, _cost_level(family, code, path), None if is_known else member,
-    )  # fmt: skip
-    return _cause_of(code, path, evidence, current)
-
-
-def _cost_level(family: ModelFamily, code: Code, field: str) -> CostsFrom:
-    return _COSTS[family].get(field) or _COSTS[family].get(code, "unknown")
 
 
 def _cause_of(code: Code, path: str, evidence: ParameterChanged | BetasChanged, current: Prompt) -> Cause:

@@ -57,7 +57,7 @@ _RESULT = pattern(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_res
 
 
 def is_side_call(prompt: Prompt, call: Call) -> bool:
-    """Return whether a request is no turn of a conversation: a title, token count, probe, summary or the like."""
+    """Return whether a request is a side call of a conversation: a title, token count, probe, summary or the like."""
     return (
         call.endpoint.lower().endswith((*_COUNTING, "/compact"))
         or _PURPOSES.search(call.purpose.lower()) is not None
@@ -74,16 +74,13 @@ def counts_tokens(call: Call) -> bool:
 
 
 def _is_probe(prompt: Prompt) -> bool:
-    """Return whether a request checks a quota or a key.
-
-    It asks for one token, or for few tokens without a system prompt, and its messages hold no answer. An agent that
-    limits each answer to a few tokens has a system prompt.
-    """
+    """Return whether a request checks a quota or a key: it asks for few tokens, and no message is an answer."""
     params = prompt.params
     nested = [raw_members(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
     limits = [members.get(name, b"") for members in (params, *nested) for name in _LIMITS]
     token_limits = [int(raw) for raw in limits if raw.isdigit() and len(raw) < 9]
     has_system = any(segment.section == "system" for segment in prompt.head)
+    # an agent that limits each answer to a few tokens has a system prompt
     if min(token_limits, default=_SIDE_CALL_TOKENS + 1) > (1 if has_system else _SIDE_CALL_TOKENS):
         return False
     return not any(map(is_model_message, prompt.messages))
@@ -132,10 +129,8 @@ def quoted_share(conversation: Prompt, prompt: Prompt) -> float:
         for segment in conversation.messages.since(max(0, size - _QUOTED_TEXTS))
         if segment.kind != "envelope" and len(segment.data) >= _QUOTED_BYTES + 18
     ]
-    if not texts:
-        return 0.0
-    messages = b"\n".join(segment.data for segment in prompt.messages)
-    return sum(text in messages for text in texts) / len(texts)
+    messages = b"\n".join(segment.data for segment in prompt.messages) if texts else b""
+    return sum(text in messages for text in texts) / max(1, len(texts))
 
 
 def _messages_since_answer(prompt: Prompt) -> Iterator[tuple[bytes, list[Segment]]]:
@@ -154,20 +149,15 @@ def _messages_since_answer(prompt: Prompt) -> Iterator[tuple[bytes, list[Segment
     yield b"", blocks
 
 
-def _is_result(block: Segment) -> bool:
-    return _RESULT.search(block.data[:_TEXT_BYTES]) is not None
-
-
 def last_user_texts(prompt: Prompt) -> list[Segment]:
-    """Return the blocks (texts, images) of the user's messages after the model's last answer, the latest first.
-
-    Results of tools are left out. Only the last 32 segments are looked at.
-    """
-    messages = [
-        blocks for envelope, blocks in _messages_since_answer(prompt)
+    """Return the user's texts and images after the last answer, without results; the latest first, 32 at most."""
+    return [
+        block
+        for envelope, blocks in _messages_since_answer(prompt)
         if envelope and (_USER.search(envelope) or (b"role" not in envelope and _OUTPUT not in envelope))
-    ]  # fmt: skip
-    return [block for blocks in messages for block in blocks if not _is_result(block)]
+        for block in blocks
+        if not _RESULT.search(block.data, 0, _TEXT_BYTES)
+    ]
 
 
 def begins_user_turn(prompt: Prompt) -> bool:
@@ -175,7 +165,9 @@ def begins_user_turn(prompt: Prompt) -> bool:
     if not last_user_texts(prompt):
         return False
     return not any(
-        b'"tool"' in envelope or _OUTPUT in envelope or any(map(_is_result, blocks))
+        b'"tool"' in envelope
+        or _OUTPUT in envelope
+        or any(_RESULT.search(block.data, 0, _TEXT_BYTES) for block in blocks)
         for envelope, blocks in _messages_since_answer(prompt)
     )
 
@@ -226,19 +218,19 @@ _MOST_TERMS, _FEWEST_FOUND, _FOUND_SHARE = 64, 3, 0.6
 _SEALED = pattern(rb'"type"\s*:\s*"compaction(?:_summary)?"')
 
 
+def is_sealed_summary(segment: Segment) -> bool:
+    """Return whether an item of the Responses API is a summary that only the API can read."""
+    return b'"compaction' in segment.data and _SEALED.search(segment.data) is not None
+
+
 def is_summary(segment: Segment) -> bool:
     """Return whether a text, or a sealed item, says that it stands for a conversation, in words of agents only."""
     if segment.kind == "envelope":
         return is_sealed_summary(segment)
     lowered = segment.data[:_TEXT_BYTES].lower()
-    return any(stem in lowered for stem in _STEMS) and (
-        _PHRASES.search(lowered) is not None or _TITLE_LINE.search(lowered, 0, _HEADING_CHARACTERS) is not None
-    )
-
-
-def is_sealed_summary(segment: Segment) -> bool:
-    """Return whether an item of the Responses API is a summary that only the API can read."""
-    return b'"compaction' in segment.data and _SEALED.search(segment.data) is not None
+    if not any(stem in lowered for stem in _STEMS):
+        return False
+    return _PHRASES.search(lowered) is not None or _TITLE_LINE.search(lowered, 0, _HEADING_CHARACTERS) is not None
 
 
 def begins_with_summary(prompt: Prompt) -> bool:
@@ -255,10 +247,7 @@ def segments_before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def has_summary_heading(segment: Segment) -> bool:
-    """Return whether a text or result has a summary's heading in its first 400 characters, or begins as one.
-
-    A user's report may, too.
-    """
+    """Return whether a text or result, maybe a user's, has a summary's heading near its beginning, or begins as one."""
     lowered = (block_of(segment).text or "")[:_HEADING_CHARACTERS].lower()
     if _NAMES_SUMMARY.search(lowered) is None:  # most texts: the two forms take long to compile
         return False
@@ -266,15 +255,11 @@ def has_summary_heading(segment: Segment) -> bool:
 
 
 def is_placeholder(segment: Segment) -> bool:
-    """Return whether a segment has no text, or one of under 240 characters.
-
-    It may have up to 479 if it says that something was left out. If it does not say so, a text that begins like
-    `Summary so far:` is no placeholder, but a short summary.
-    """
+    """Return whether a text has under 240 characters, or under 480 that say that something was left out."""
     text = (block_of(segment).text or "").strip()
     if len(text) < 2 * _PLACEHOLDER and _CUT.search(text) is not None:
         return True
-    return len(text) < _PLACEHOLDER and _FIRST_WORDS.match(text.lower()) is None
+    return len(text) < _PLACEHOLDER and _FIRST_WORDS.match(text.lower()) is None  # that would be a short summary
 
 
 def retells(segment: Segment, removed: Iterable[Segment]) -> bool:

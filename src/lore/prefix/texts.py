@@ -1,10 +1,9 @@
-"""Explain how one text became another, and how equal content came to have other bytes.
+"""Explain how one text became another, and how equal content came to have other bytes. Cost: O(text).
 
 A server decodes JSON before it makes tokens, so escapes, white space between tokens and the digits of a number probably
 cost nothing. Newlines, Unicode forms, HTML entities and JSON inside a text are different characters: they break the
 prefix. Texts are compared line by line, then sentence by sentence. Pieces that differ only in words known to vary
 (dates, ids, counts) are named by these words, others by their topic, and the rest gets no code.
-Cost: O(text).
 """
 
 from __future__ import annotations
@@ -17,18 +16,12 @@ from typing import Any, AnyStr, cast
 
 from msgspec import Struct
 
+from lore.model import limits
 from lore.model.canonical import canonical, decode, encode
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.deferred import pattern
 from lore.model.differences import Respelled, Spelling, Varies
-from lore.model.limits import (
-    DIFFERENCE_CHARACTERS,
-    DIFFERENCE_WINDOW,
-    DIFFERING_LINES,
-    DIFFERING_TEXT_BYTES,
-    HEADING_CHARACTERS,
-)
 from lore.model.turn import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.volatile import find_changed_words, find_topic, find_volatile_addition, name_changed_numbers
@@ -42,8 +35,6 @@ _LINE = pattern(r"[^\n]*\n|[^\n]+")
 _WORD = pattern(r"[^\s,;]*[^\s,;.:]")
 _LISTED = 4  # different words that a list has at least: fewer may be swapped by chance
 _PART_END = pattern(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")  # of a sentence
-
-
 TOPICS: dict[str, tuple[Code, Varies]] = {
     "git": (Code.GIT_STATUS_IN_PREFIX, "repository"),
     "memory": (Code.MEMORY_IN_PREFIX, "memory"),
@@ -54,18 +45,18 @@ TOPICS: dict[str, tuple[Code, Varies]] = {
 
 
 class Gap(Struct, frozen=True):
-    """Ranges of both sequences in which no member corresponds to one of the other."""
+    """Slices of both sequences in which no member corresponds to one of the other."""
 
-    previous: range  # places that differ in the previous sequence
-    current: range  # and those in the current one
-    reaches_end: bool  # both ranges end with their sequences
+    previous: slice[int, int]  # places that differ in the previous sequence
+    current: slice[int, int]  # and those in the current one
+    reaches_end: bool  # both slices end with their sequences
 
 
 def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_grow: bool = False) -> list[Gap]:
     """Return where two sequences differ, in order; not always the shortest difference. O(n log n) at worst.
 
     With `can_grow` the current one is expected to continue after the end of the other, so equal ends are not matched
-    from behind; what was added is still a gap. Anchors are the members that occur once on each side, as far as their
+    from the end; an addition is still a gap. Anchors are the members that occur once on each side, as far as their
     order agrees (patience sorting).
     """
     i = j = common_prefix(previous, current)
@@ -83,7 +74,7 @@ def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_
         while not (is_last and can_grow) and end > i and stop > j and previous[end - 1] == current[stop - 1]:
             end, stop = end - 1, stop - 1
         if i < end or j < stop:
-            gaps.append(Gap(range(i, end), range(j, stop), end == len(previous) and stop == len(current)))
+            gaps.append(Gap(slice(i, end), slice(j, stop), end == len(previous) and stop == len(current)))
         i, j = (m, n) if is_last else (m + 1, n + 1)
     return gaps
 
@@ -157,18 +148,18 @@ def name_text_spelling(previous: str, current: str) -> SpellingChange | None:
     if abs(len(previous) - len(current)) > len(previous) + len(current) >> 1:
         return None
     first = previous[at : at + 1] + current[at : at + 1]  # a form that makes all equal makes these equal, too
-    if not first or first.isspace() or not first.isascii() or any(map(str.isspace, first)):
+    if not first or not first.isascii() or any(map(str.isspace, first)):
         for spelling, normalise in _FORMS:
             if normalise(previous) == normalise(current):
                 return SpellingChange(Code.SERIALISATION_CHANGED, spelling, "waste")
     if not all(text.lstrip()[:1] in ("{", "[") for text in (previous, current)):
         return None
     raw = [text.encode("utf-8", "surrogatepass") for text in (previous, current)]  # a call's arguments, or a result
-    if canonical(raw[0]) == canonical(raw[1]):
-        if _reencode(raw[0]) != _reencode(raw[1]):
-            return SpellingChange(Code.KEY_ORDER_CHANGED, "inner-order")
-        return SpellingChange(Code.SERIALISATION_CHANGED, "inner-json", "waste")
-    return None
+    if canonical(raw[0]) != canonical(raw[1]):
+        return None
+    if _reencode(raw[0]) != _reencode(raw[1]):
+        return SpellingChange(Code.KEY_ORDER_CHANGED, "inner-order")
+    return SpellingChange(Code.SERIALISATION_CHANGED, "inner-json", "waste")
 
 
 def _use_lf(text: str) -> str:
@@ -211,7 +202,7 @@ def name_value_spelling(previous: bytes, current: bytes) -> SpellingChange | Non
         values = decode(previous), decode(current)
         if previous != current and encode(_normalise_numbers(values[0])) == encode(_normalise_numbers(values[1])):
             return SpellingChange(Code.SERIALISATION_CHANGED, "number")
-        small = len(previous) + len(current) <= DIFFERING_TEXT_BYTES
+        small = len(previous) + len(current) <= limits.DIFFERING_TEXT_BYTES
         pairs = list(_differing_texts(*values)) if small else []
     except (ValueError, RecursionError):
         return None
@@ -259,20 +250,16 @@ class TextReason(Struct, frozen=True):
     code: Code | None  # None: no reason found
     what: Varies | SpellingChange = ""  # the kind of words that vary, or how the text is spelled
     previous: str = ""  # the piece that differs
-    current: str = ""  # what it became
+    current: str = ""  # the piece after the change
 
 
-class SearchBudget:
+class SearchBudget(Struct):
     """How many characters may still be searched for reasons: a pair in which all differs is not worth more."""
 
-    def __init__(self, characters: int = DIFFERENCE_CHARACTERS) -> None:
-        self.characters = characters
+    characters: int = limits.DIFFERENCE_CHARACTERS
 
     def spend(self, *texts: str) -> bool:
-        """Charge for a search of these texts, and return whether the budget covered it: search only then.
-
-        Otherwise only a small fixed cost is charged, so that smaller texts may still fit.
-        """
+        """Charge for a search and return whether the budget covers it; if not, only a small cost: search only if so."""
         cost = sum(map(len, texts)) + _STEP_COST
         fits = cost < self.characters
         self.characters -= cost if fits else _STEP_COST
@@ -285,8 +272,6 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     A reason without a code is a change that nothing explains, or that `budget`, from which the search is charged, or
     the limit of lines did not allow to search.
     """
-    if previous == current:
-        return []
     spelling = name_text_spelling(previous, current)
     if spelling is not None:
         return [TextReason(spelling.code, spelling, previous, current)]
@@ -300,17 +285,14 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     gaps = find_gaps(lines, new_lines)
     if is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated lines
         gaps.pop()
-    for gap in gaps[:DIFFERING_LINES]:
+    for gap in gaps[: limits.DIFFERING_LINES]:
         start = gap.previous.start
-        old, new = "".join(lines[start : gap.previous.stop]), "".join(new_lines[gap.current.start : gap.current.stop])
+        old, new = "".join(lines[gap.previous]), "".join(new_lines[gap.current])
         context = "".join(lines[max(0, start - _CONTEXT_PARTS) : start])[-_CONTEXT_CHARACTERS:]
         reasons += _explain_piece(old, new, budget) or _explain_parts(context, old, new, budget)
-    if len(gaps) > DIFFERING_LINES:
-        reasons.append(TextReason(None))
-    first: dict[tuple[Code | None, Varies | SpellingChange], TextReason] = {}
-    for reason in reasons:
-        first.setdefault((reason.code, reason.what), reason)
-    return list(first.values())
+    reasons += [TextReason(None)] if len(gaps) > limits.DIFFERING_LINES else []
+    first = {(reason.code, reason.what): reason for reason in reversed(reasons)}
+    return [reason for reason in reasons if first[reason.code, reason.what] is reason]
 
 
 def is_reordered(words: Sequence[AnyStr], new_words: Sequence[AnyStr]) -> bool:
@@ -322,16 +304,15 @@ def _split_lines(previous: str, current: str) -> tuple[list[str], list[str], boo
     """Return the lines of both texts around their differences, and whether they differ beyond these."""
     front = common_prefix(previous, current)
     back = common_suffix(previous, current, min(len(previous), len(current)) - front)
-    begin = previous.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
-    texts = previous, current
-    ends = [_line_end(text, max(front, len(text) - back)) for text in texts]
-    cut = [min(end, _line_end(text, front + DIFFERENCE_WINDOW)) for text, end in zip(texts, ends, strict=True)]
-    lines, new_lines = (_LINE.findall(text[begin:end]) for text, end in zip(texts, cut, strict=True))
-    return lines, new_lines, cut != ends
-
-
-def _line_end(text: str, at: int) -> int:
-    return text.find("\n", at) + 1 or len(text)
+    begin = previous.rfind("\n", 0, max(0, front - limits.HEADING_CHARACTERS)) + 1
+    lines: list[list[str]] = []
+    is_cut = False
+    for text in (previous, current):
+        end = text.find("\n", max(front, len(text) - back)) + 1 or len(text)
+        window_end = text.find("\n", front + limits.DIFFERENCE_WINDOW) + 1 or len(text)
+        is_cut = is_cut or window_end < end
+        lines.append(_LINE.findall(text[begin : min(end, window_end)]))
+    return lines[0], lines[1], is_cut
 
 
 def _explain_parts(context: str, previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
@@ -342,13 +323,13 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
     reasons: list[TextReason] = []
     for gap in find_gaps(parts, new_parts):
         start, stop = gap.previous.start, gap.previous.stop
-        old, new = parts[start:stop], new_parts[gap.current.start : gap.current.stop]
+        old, new = parts[gap.previous], new_parts[gap.current]
         before, after = "".join(parts[max(0, start - 1) : start]), "".join(parts[stop : stop + 1])
         piece_reasons = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
         if piece_reasons:
             reasons += piece_reasons
             continue
-        if not len(old) == len(new) <= DIFFERING_LINES:
+        if not len(old) == len(new) <= limits.DIFFERING_LINES:
             old, new = ["".join(old)], ["".join(new)]
         for number, (piece, new_piece) in enumerate(zip(old, new, strict=True), start):
             if piece != new_piece:
@@ -360,8 +341,13 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
 
 def _explain_piece(previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
     """Return the kinds of varying words in which two pieces differ, or how they are spelled; empty for neither."""
-    if len(previous) + len(current) > _LONG_PIECES:
-        previous, current = _cut_equal_ends(previous, current)
+    if len(previous) + len(current) > _LONG_PIECES:  # cut the equal words that are far from the differences
+        front = common_prefix(previous, current)
+        back = common_suffix(previous, current, min(len(previous), len(current)) - front)
+        begin = previous.rfind(" ", 0, max(0, front - _LINE_CHARACTERS)) + 1
+        end = previous.find(" ", len(previous) - back + _LINE_CHARACTERS)
+        cut = 0 if end < 0 else len(previous) - end
+        previous, current = previous[begin : len(previous) - cut], current[begin : len(current) - cut]
     if not budget.spend(previous, current):
         return []
     words = find_changed_words(previous, current)
@@ -369,16 +355,6 @@ def _explain_piece(previous: str, current: str, budget: SearchBudget) -> list[Te
         return [TextReason(code, what, previous, current) for code, what in words]
     spelling = name_text_spelling(previous, current)
     return [] if spelling is None else [TextReason(spelling.code, spelling, previous, current)]
-
-
-def _cut_equal_ends(previous: str, current: str) -> tuple[str, str]:
-    """Return two texts without the equal words that are far before and after their differences."""
-    front = common_prefix(previous, current)
-    back = common_suffix(previous, current, min(len(previous), len(current)) - front)
-    begin = previous.rfind(" ", 0, max(0, front - _LINE_CHARACTERS)) + 1
-    end = previous.find(" ", len(previous) - back + _LINE_CHARACTERS)
-    cut = 0 if end < 0 else len(previous) - end
-    return previous[begin : len(previous) - cut], current[begin : len(current) - cut]
 
 
 def _name_topic(context: str, previous: str, current: str, budget: SearchBudget) -> TextReason:

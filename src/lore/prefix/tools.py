@@ -6,7 +6,7 @@ which it costs. Also here: how two prompts differ if the client recorded only th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,13 +37,8 @@ class _ToolChange(Struct, frozen=True):
     is_added: bool  # only the current list has it
 
 
-def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], discovered: frozenset[str]) -> list[Cause]:
-    """Return why two lists of tools differ, empty if they are equal.
-
-    `discovered` are the names of tools that searches in the history found.
-    """
-    if list(previous) == list(current):
-        return []
+def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], discovered: Container[str]) -> list[Cause]:
+    """Return why two lists of tools differ, empty if they are equal; `discovered` names those that searches found."""
     places, new_places = ({tool_name(tool): at for at, tool in enumerate(tools)} for tools in (previous, current))
     changes = [_ToolChange(at, previous[at], is_added=False) for name, at in places.items() if name not in new_places]
     position = 0
@@ -66,7 +61,7 @@ def _cause_at(previous: Sequence[Segment], at: int, code: Code, evidence: ToolsC
 
 
 def _explain_members(
-    previous: Sequence[Segment], changes: list[_ToolChange], discovered: frozenset[str]
+    previous: Sequence[Segment], changes: list[_ToolChange], discovered: Container[str]
 ) -> list[Cause]:
     """Return the causes of tools that came or went: empty, deferred, loaded after a search, or really other tools."""
     causes: list[Cause] = []
@@ -95,10 +90,9 @@ def _split(
 
 
 def _members_cause(previous: Sequence[Segment], code: Code, changes: list[_ToolChange]) -> Cause:
-    added, removed = _split(changes, lambda change: change.is_added)
-    evidence = _tools_evidence(
-        added=[tool_name(change.tool) for change in added], removed=[tool_name(change.tool) for change in removed]
-    )
+    added = [tool_name(change.tool) for change in changes if change.is_added]
+    removed = [tool_name(change.tool) for change in changes if not change.is_added]
+    evidence = _tools_evidence(added=added, removed=removed)
     return _cause_at(previous, min(change.position for change in changes), code, evidence)
 
 
@@ -123,20 +117,25 @@ def _explain_definitions(
     changed: list[int] = []
     is_shuffled = True  # the words of each changed tool are only in another order
     deferral_changed: list[int] = []
-    spelling: dict[Code, Cause] = {}
+    spelled: dict[Code, Cause] = {}
     for at, new_at in shared:
         old, new = previous[at], current[new_at]
         if old == new:
             continue
-        cause = _explain_spelling(old, new, at)
-        if cause is not None:
-            spelling.setdefault(cause.code, cause)
-        elif is_deferred(old) != is_deferred(new):
+        spelling = name_segment_spelling(old, new) if has_same_content(old, new) else None
+        if spelling is None and differ_in_empty_members(old, new):
+            spelled.setdefault(Code.SERIALISATION_CHANGED, _empty_tool(at, old))
+            continue
+        if spelling is None and is_deferred(old) != is_deferred(new):
             deferral_changed.append(at)
+            continue
+        spelling = spelling or name_value_spelling(old.data, new.data)
+        if spelling is not None:
+            spelled.setdefault(spelling.code, spelling.cause("tools", at, old.path))
         else:
             changed.append(at)
             is_shuffled = is_shuffled and is_reordered(_WORD.findall(old.data), _WORD.findall(new.data))
-    causes = list(spelling.values())
+    causes = list(spelled.values())
     if changed:
         evidence = _tools_evidence(changed=[tool_name(previous[at]) for at in changed])
         evidence = replace(evidence, shuffled=is_shuffled)
@@ -145,18 +144,6 @@ def _explain_definitions(
         evidence = _tools_evidence(put_off=[tool_name(previous[at]) for at in deferral_changed])
         causes.append(_cause_at(previous, deferral_changed[0], Code.DEFERRED_TOOLS_LOADED, evidence))
     return causes
-
-
-def _explain_spelling(old: Segment, new: Segment, at: int) -> Cause | None:
-    """Return the cause if two definitions have equal content; else None."""
-    if has_same_content(old, new):
-        return name_segment_spelling(old, new).cause("tools", at, old.path)
-    if differ_in_empty_members(old, new):
-        return _empty_tool(at, old)
-    if is_deferred(old) != is_deferred(new):
-        return None
-    spelling = name_value_spelling(old.data, new.data)
-    return None if spelling is None else spelling.cause("tools", at, old.path)
 
 
 def _definition(members: dict[str, bytes]) -> dict[str, bytes]:
@@ -190,25 +177,23 @@ def explain_hashes(previous: PromptHashes, current: PromptHashes, turns: int) ->
     `turns` is how many requests lie between them. A section is compared if both requests have hashes of it. Messages
     differ from the first point that both name with another hash. The strength is `strong`: the bytes are not known.
     """
-    causes: list[Cause] = []
+    differences: list[tuple[Code, HashesMoved]] = []
     if previous.tools and current.tools:
         moved = _compare_hashes("tools", turns, previous.tools, current.tools)
         unchanged = HashesMoved("tools", turns)
-        for code, part in (
+        differences += [
             (Code.TOOLS_ADDED_OR_REMOVED, replace(unchanged, added=moved.added, removed=moved.removed)),
             (Code.TOOL_DEFINITION_CHANGED, replace(unchanged, changed=moved.changed)),
             (Code.TOOLS_REORDERED, replace(unchanged, reordered=moved.reordered)),
-        ):
-            causes += [_strong_cause(code, part)] if part != unchanged else []
+        ]
     if previous.system and current.system:
-        moved = _compare_hashes("system", turns, previous.system, current.system)
-        if moved != HashesMoved("system", turns):
-            causes.append(_strong_cause(Code.PREFIX_MOVED, moved))
+        differences.append((Code.PREFIX_MOVED, _compare_hashes("system", turns, previous.system, current.system)))
+    differences = [(code, moved) for code, moved in differences if moved != HashesMoved(moved.section, turns)]
     points = dict(previous.points)
     message = next((place for place, value in sorted(current.points) if points.get(place, value) != value), None)
     if message is not None:
-        causes.append(_strong_cause(Code.PREFIX_MOVED, HashesMoved("messages", turns, message=message)))
-    return tuple(causes)
+        differences.append((Code.PREFIX_MOVED, HashesMoved("messages", turns, message=message)))
+    return tuple([Cause(code, moved.section, moved, strength="strong") for code, moved in differences])
 
 
 def _compare_hashes(
@@ -221,8 +206,3 @@ def _compare_hashes(
     old_order, new_order = [name for name in before if name in after], [name for name in after if name in before]
     name_lists = [tuple(names[:NAMED]) for names in (added, removed, changed)]
     return HashesMoved(section, turns, *name_lists, reordered=len(old_order) if old_order != new_order else 0)
-
-
-def _strong_cause(code: Code, evidence: HashesMoved) -> Cause:
-    section: Own = evidence.section
-    return Cause(code, section, evidence, strength="strong")

@@ -73,10 +73,7 @@ def find_changed_words(previous: str, current: str) -> list[tuple[Code, Varies]]
 
 
 def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | None:
-    """Return the kind of the numbers in which two lines differ: a date, a counter, a process id, a token count.
-
-    The other words of the line name it. None if they name none, or if the lines differ in more than numbers.
-    """
+    """Return the kind of numbers in which alone two lines differ, by the line's other words; None: unknown."""
     if max(len(previous), len(current)) > _LONGEST_LINE or p.DIGITS.sub("0", previous) != p.DIGITS.sub("0", current):
         return None
     return next((p.KINDS[kind] for kind, label in p.LABELS if label.search(previous)), None)
@@ -86,10 +83,7 @@ def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | N
 
 
 def find_volatile_word(text: str) -> tuple[str, str] | None:
-    """Return what the first clock of a text, else its request id, else its count of tokens left is, and its words.
-
-    What it is comes in words for the user: "a clock". None without any.
-    """
+    """Return what the first clock, else request id, else token count is ("a clock"), and its words; else None."""
     lowered = text[:VARYING_TEXT].lower()
     for what, find_signs, form in _VOLATILE:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
@@ -129,8 +123,7 @@ _VOLATILE_KINDS = {"a clock": "date", "the id of one request": "id", "a count of
 def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] | None:
     """Return code and kind if one text is the other plus up to 2,000 volatile characters; else None."""
     shorter, longer = (previous, current) if len(previous) < len(current) else (current, previous)
-    size = len(longer) - len(shorter)
-    if size > _LONGEST_ADDITION or not longer.startswith(shorter):
+    if len(longer) - len(shorter) > _LONGEST_ADDITION or not longer.startswith(shorter):
         return None
     added = longer[len(shorter) :].strip()
     word = find_volatile_word(added)
@@ -224,16 +217,9 @@ def is_reminder(text: str) -> bool:
 
 
 def is_made_by_program(text: str, labels: tuple[str, ...] = ()) -> bool:
-    """Return whether a program wrote a text of the user's role: it has a reminder, a label, a clock or a timestamp.
-
-    `labels` are those of the settings.
-    """
-    return (
-        is_reminder(text)
-        or bool(find_labels(text, labels))
-        or p.TIMESTAMPED.match(text) is not None
-        or find_volatile_word(text) is not None
-    )
+    """Return whether a user's text has a reminder, label (also of `labels`), clock or timestamp of a program."""
+    is_marked = is_reminder(text) or bool(find_labels(text, labels)) or p.TIMESTAMPED.match(text) is not None
+    return is_marked or find_volatile_word(text) is not None
 
 
 # Text of one prompt that often differs in the next
@@ -245,7 +231,7 @@ _MOST_OF_A_KIND = 16  # words of one prompt
 class VaryingWord(Struct, frozen=True):
     """A word that often differs in the next request, session or project."""
 
-    kind: VaryingKind  # what it is
+    kind: VaryingKind  # of the word
     start: int  # in characters of the text
     text: str  # the word as the prompt has it
 
@@ -264,12 +250,15 @@ def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
     at = 0
     for before, form, word in split_varying_words(text):
         at += len(before)
-        kind = _varying_kind(form, word, *_line_around(text, at, len(word)), in_tool=in_tool)
-        is_example = kind is not None and any(start <= at < end for start, end in examples)
+        end = at + len(word)
+        line_start, line_end = max(text.rfind("\n", 0, at) + 1, at - _LINE), text.find("\n", at, at + _LINE)
+        rest = text[end : line_end if line_end >= 0 else at + _LINE]
+        kind = _varying_kind(form, word, text[line_start:at], rest, in_tool=in_tool)
+        is_example = kind is not None and any(start <= at < stop for start, stop in examples)
         if kind is not None and not is_example and counts[kind] < _MOST_OF_A_KIND:
             counts[kind] += 1
             words.append(VaryingWord(kind, at, word))
-        at += len(word)
+        at = end
     repository = p.REPOSITORY.search(text)
     if repository is not None:
         words.append(VaryingWord("repository", repository.start(), repository.group()))
@@ -299,10 +288,3 @@ def _varying_kind(form: str, word: str, before: str, after: str, *, in_tool: boo
             return "token-count"
         case _:
             return None
-
-
-def _line_around(text: str, at: int, size: int) -> tuple[str, str]:
-    """Return the rest of a word's line, before and after it."""
-    start = max(text.rfind("\n", 0, at) + 1, at - _LINE)
-    end = text.find("\n", at, at + _LINE)
-    return text[start:at], text[at + size : end if end >= 0 else at + _LINE]
