@@ -67,10 +67,6 @@ class OverviewSelection(NamedTuple):
         }  # fmt: skip
         return " ".join(["lore", *(f"{name} {shlex.quote(value)}" for name, value in values.items() if value), option])
 
-    def wider_command(self) -> str:
-        """Return bare `lore` over the same time for all agents and projects, grouped by the one that was selected."""
-        return f"lore --since {shlex.quote(self.since)} --by {'project' if self.project else 'agent'}"
-
     def advice(self, text: str) -> str:
         """Return the advice with options added to its commands, so that they read the same files (of all projects)."""
         file_options = [*self.places, "--since", shlex.quote(self.since)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lore.judge.measures import LEAST_SESSIONS
 from lore.model.fact import format_money, join_names
-from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome, Spending
+from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of
 from lore.report.plain import counted, day_of
@@ -42,8 +42,15 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         (name, f"{getattr(left, name):,}", f"{getattr(right, name):,}", "")
         for name in ("sessions", "requests", "compactions")
     ]
-    rows.append(("requests with a known cost", _known_cost_count(left), _known_cost_count(right), ""))
-    rows += [("cost", cost_of(left), cost_of(right), ""), ("re-billed", rebilled_of(left), rebilled_of(right), "")]
+    known_counts = [
+        f"{side.requests - side.unbilled - side.unpriced:,}"
+        + (f" ({side.at_least:,} in part)" if side.at_least else "")
+        for side in (left, right)
+    ]
+    rows += [
+        ("requests with a known cost", *known_counts, ""), ("cost", cost_of(left), cost_of(right), ""),
+        ("re-billed", rebilled_of(left), rebilled_of(right), ""),
+    ]  # fmt: skip
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
         rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
@@ -58,9 +65,8 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print(line((what, "dim")))
     if result.causes:
         out.print()
-        out.print(
-            line(("causes: requests that they affect, of those with recorded tokens, and the re-billed cost", "bold"))
-        )
+        title = "causes: requests that they affect, of those with recorded tokens, and the re-billed cost"
+        out.print(line((title, "bold")))
         heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, tail)]
         listed_causes = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
         write_table(heads, [_cause_row(cause)[: len(heads)] for cause in listed_causes], out)
@@ -70,15 +76,9 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     for note in result.notes:
         out.print(line((note, "yellow")))
     for sentence in conclusions(result):
-        out.print(line(sentence))
+        out.print(sentence)
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
-
-
-def _known_cost_count(spending: Spending) -> str:
-    """Return how many requests have recorded tokens and a known price, and how many of them only in part."""
-    part = f" ({spending.at_least:,} in part)" if spending.at_least else ""
-    return f"{spending.requests - spending.unbilled - spending.unpriced:,}{part}"
 
 
 def _cause_row(cause: ComparedCause) -> tuple[str, str, str, str]:
@@ -99,18 +99,14 @@ def conclusions(result: Comparison) -> list[str]:
         for measure in result.measures
         if measure.outcome in _SURE
     ]
-    causes = [cause for cause in result.causes if cause.outcome in _SURE]
-    differences += [
-        f"{cause.says}: {'more' if cause.outcome == 'higher' else 'less'} often in B; {cause.fix}"
-        for cause in causes[:_NAMED]
-    ]
-    if differences:
-        return [*cost, *differences]
-    sessions = result.left.spending.sessions, result.right.spending.sessions
-    if min(sessions) < LEAST_SESSIONS:
-        sizes = f"{counted(sessions[0], 'session')} of A and {sessions[1]:,} of B"
-        return [*cost, f"{sizes} are too few to say what is more than chance: compare more sessions of each side"]
-    return [*cost, "no difference is sure to be more than chance: compare more sessions of each side"]
+    for cause in [cause for cause in result.causes if cause.outcome in _SURE][:_NAMED]:
+        often = "more often" if cause.outcome == "higher" else "less often"
+        differences.append(f"{cause.says}: {often} in B; {cause.fix}")
+    reason = "no difference is sure to be more than chance"
+    if min(left.sessions, right.sessions) < LEAST_SESSIONS:
+        sizes = f"{counted(left.sessions, 'session')} of A and {right.sessions:,} of B"
+        reason = f"{sizes} are too few to say what is more than chance"
+    return [*cost, *(differences or [f"{reason}: compare more sessions of each side"])]
 
 
 def _value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
@@ -129,7 +125,8 @@ def _difference(measure: Measure, *, verbose: bool) -> str:
     words, interval = _OUTCOMES[measure.outcome], measure.interval
     if measure.left.value is None or measure.right.value is None:
         return "-"
-    if measure.difference is None or measure.outcome not in (_SURE if not verbose else (*_SURE, "no-difference")):
+    is_shown = measure.outcome in _SURE or (verbose and measure.outcome == "no-difference")
+    if measure.difference is None or not is_shown:
         return words
     words += f": {_signed(measure.difference, measure.unit)}"
     if interval is None or not verbose:
