@@ -41,23 +41,19 @@ _STAKES: dict[str, str] = {
 
 
 def worded_lint(finding: Finding, where: Served, *, redact: bool = False) -> Finding:
-    """Return a finding whose message has its cost; with `redact` without content.
-
-    `where` is who serves the request.
-    """
+    """Return a finding whose message has its cost at the server of the request (`where`); `redact`: without content."""
     safe_finding = redacted_finding(finding) if redact else finding
     return replace(safe_finding, message="; ".join(filter(None, (safe_finding.message, _stake(safe_finding, where)))))
 
 
 def _stake(finding: Finding, where: Served) -> str:
+    """Return what each request loses by a fault; empty if that is not known."""
     code, evidence = finding.code, finding.evidence
     if is_refused(finding):
         who = _SERVERS.get(where.platform) or _SERVERS.get(where.provider)
         return f"{who} answers such a request with an error" if who else "it is refused, or counts for nothing"
-    if code == Code.PROMPT_UNDER_MINIMUM:
-        return "each request is paid in full"
-    if code == Code.CACHE_KEY_MISSING:
-        return "one that comes to another machine reads nothing"
+    if code in _WITHOUT_SIZE:
+        return _WITHOUT_SIZE[code]
     if isinstance(evidence, BreakpointNotTaken):
         return "it does no harm" if evidence.reason == "automatic-cache" else "nothing is cached there"
     tokens, dollars = finding.stake_tokens, finding.stake_dollars
@@ -79,13 +75,20 @@ class LintTerminal:
     can_share_stdout = True
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        """Write outlooks, findings, sums."""
+        """Write what a cache would keep of each request, findings, sums."""
         assert isinstance(result, LintResult)  # `lore check` has one of its own
         one_by_one = len(result.requests) <= FEW
         files = Counter(request.path for request in result.requests)
         requests = result.requests if one_by_one or verbose else []
         for request in requests:
-            _request(request, out, alone=files[request.path] == 1 and request.turn == 1)
+            is_only_turn = files[request.path] == 1 and request.turn == 1
+            turn = "" if is_only_turn else f"  turn {request.turn} of {request.chain}"
+            facts = f"  {request.dialect}, {request.model or 'no model named'}"
+            out.print(line((f"{place_of(request.path, request.line)}{turn}", "bold"), facts))
+            style, answer = _answer(request)
+            out.print(line("    ", (answer, style)))
+            for sentence in _details(request):
+                out.print(f"    {sentence}")
         findings = [entry for entry in result.findings if one_by_one or verbose or entry.severity != "note"]
         for finding in findings:
             request_count = finding.requests if isinstance(finding.requests, int) else 0
@@ -94,23 +97,13 @@ class LintTerminal:
         if requests or findings:
             out.print()
         for sentence in sums_lines(result.summary):
-            out.print(line(sentence))
+            out.print(sentence)
         if len(findings) < len(result.findings):
             hidden = counted(len(result.findings) - len(findings), "note")
             out.hint(f"{hidden} hidden, and the requests one by one", "-v shows them")
 
 
-def _request(request: LintRequest, out: Console, *, alone: bool) -> None:
-    place = place_of(request.path, request.line)
-    turn = "" if alone else f"  turn {request.turn} of {request.chain}"
-    style, answer = answer_in_words(request)
-    out.print(line((f"{place}{turn}", "bold"), f"  {request.dialect}, {request.model or 'no model named'}"))
-    out.print(line("    ", (answer, style)))
-    for sentence in _details(request):
-        out.print(line(f"    {sentence}"))
-
-
-def answer_in_words(request: LintRequest) -> tuple[str, str]:
+def _answer(request: LintRequest) -> tuple[str, str]:
     """Return a style, and whether a cache would keep the request."""
     size = f"about {request.tokens:,} tokens"
     if request.cache is None:
@@ -135,10 +128,10 @@ def answer_in_words(request: LintRequest) -> tuple[str, str]:
 
 
 def _details(request: LintRequest) -> Iterator[str]:
-    if request.breakpoints or request.automatic:
-        marks = [
-            f"{mark.path} ({mark.tokens:,} tokens, {_lives(mark.lifetime)})" for mark in request.breakpoints
-        ] + ["automatic"] * request.automatic  # fmt: skip
+    """Yield the breakpoints of a request, how long a cache would keep it, and what its prompt costs."""
+    marks = [f"{mark.path} ({mark.tokens:,} tokens, {_lives(mark.lifetime)})" for mark in request.breakpoints]
+    marks += ["automatic"] * request.automatic
+    if marks:
         yield f"breakpoints: {', '.join(marks)}"
     if request.cached_tokens:
         minimum = request.minimum_tokens

@@ -80,10 +80,9 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     member = visible(" ".join(filter(None, (turn, finding.json_path))))
     place: dict[str, Any] = {"logicalLocations": [{"kind": "member", "fullyQualifiedName": member}]} if member else {}
     if finding.path != "<stdin>":
-        physical: dict[str, Any] = {"artifactLocation": _artifact(finding.path)}
+        place["physicalLocation"] = {"artifactLocation": _artifact(finding.path)}
         if finding.line is not None and finding.line > 0:
-            physical["region"] = {"startLine": finding.line}
-        place["physicalLocation"] = physical
+            place["physicalLocation"]["region"] = {"startLine": finding.line}
     text = visible(f"{finding.message}. {describe_cost_and_fix(finding)}")
     facts = {name: getattr(finding, name) for name in _FACTS if getattr(finding, name) is not None}
     return {
@@ -105,5 +104,5 @@ def _artifact(path: str) -> dict[str, str]:
     if plain.startswith("/") or plain[1:3] == ":/":
         return {"uri": f"file://{'' if plain.startswith('/') else '/'}{quote(plain, safe='/:', errors='replace')}"}
     plain = posixpath.normpath(plain)
-    uri = {"uri": quote(plain, errors="replace")}
-    return uri if plain.startswith("../") or plain == ".." else {**uri, "uriBaseId": ROOT}
+    root = {} if plain.startswith("../") or plain == ".." else {"uriBaseId": ROOT}
+    return {"uri": quote(plain, errors="replace"), **root}

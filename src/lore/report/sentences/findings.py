@@ -120,10 +120,9 @@ def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
     """Yield how many tokens were re-billed as waste, with no certain cause, and as expected, each with a style."""
 
     def amount(name: str) -> str:
+        about = "about " if sums.estimated_tokens.get(name) else ""
         tokens, dollars = getattr(sums, f"{name}_tokens"), getattr(sums, f"{name}_dollars")
-        return describe_loss(
-            tokens, dollars or None, estimated=sums.estimated_tokens.get(name), unpriced=sums.unpriced_tokens.get(name)
-        )
+        return f"{about}{tokens:,} tokens{in_dollars(dollars, is_part=sums.unpriced_tokens.get(name))}"
 
     yield f"re-billed as waste: {amount('waste')}", "bold red" if sums.waste_tokens or sums.waste else "bold green"
     if sums.unattributable:
@@ -135,13 +134,6 @@ def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
         yield f"re-billed as expected: {amount('expected')}", ""
     if sums.missed_tokens:
         yield f"not re-billed, but could have been read from a cache: {amount('missed')}", "yellow"
-
-
-def describe_loss(
-    tokens: int, dollars: float | None, *, estimated: int | None, unpriced: int | None, what: str = "tokens"
-) -> str:  # fmt: skip
-    """Return tokens with their cost; `estimated` and `unpriced`: how many of them are estimated, or have no price."""
-    return f"{'about ' if estimated else ''}{tokens:,} {what}{in_dollars(dollars, is_part=unpriced)}"
 
 
 def in_dollars(amount: float | None, *, is_part: object = False) -> str:
