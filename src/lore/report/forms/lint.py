@@ -52,8 +52,10 @@ def _stake(finding: Finding, where: Served) -> str:
     if is_refused(finding):
         who = _SERVERS.get(where.platform) or _SERVERS.get(where.provider)
         return f"{who} answers such a request with an error" if who else "it is refused, or counts for nothing"
-    if code in _WITHOUT_SIZE:
-        return _WITHOUT_SIZE[code]
+    if code == Code.PROMPT_UNDER_MINIMUM:
+        return "each request is paid in full"
+    if code == Code.CACHE_KEY_MISSING:
+        return "one that comes to another machine reads nothing"
     if isinstance(evidence, BreakpointNotTaken):
         return "it does no harm" if evidence.reason == "automatic-cache" else "nothing is cached there"
     tokens, dollars = finding.stake_tokens, finding.stake_dollars

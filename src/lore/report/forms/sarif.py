@@ -80,9 +80,9 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     member = visible(" ".join(filter(None, (turn, finding.json_path))))
     place: dict[str, Any] = {"logicalLocations": [{"kind": "member", "fullyQualifiedName": member}]} if member else {}
     if finding.path != "<stdin>":
-        place["physicalLocation"] = {"artifactLocation": _artifact(finding.path)}
-        if finding.line is not None and finding.line > 0:
-            place["physicalLocation"]["region"] = {"startLine": finding.line}
+        has_line = finding.line is not None and finding.line > 0
+        region = {"region": {"startLine": finding.line}} if has_line else {}
+        place["physicalLocation"] = {"artifactLocation": _artifact(finding.path), **region}
     text = visible(f"{finding.message}. {describe_cost_and_fix(finding)}")
     facts = {name: getattr(finding, name) for name in _FACTS if getattr(finding, name) is not None}
     return {
