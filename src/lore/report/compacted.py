@@ -9,12 +9,7 @@ from lore.compaction.policy import CALM
 from lore.compaction.trial import TrialOutcome, most_context
 from lore.model.codes import Problem
 from lore.model.fact import format_money
-from lore.model.results.compact import (
-    CompactedTotals,
-    CompactionCost,
-    CompactResult,
-    DryRunResult,
-)
+from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
 from lore.report.console import Console, line
 from lore.report.plain import counted, when
 from lore.report.sentences.findings import format_prices, format_usage

@@ -15,7 +15,7 @@ variable `SHOWN` (field -> row). Words of a `Literal` stay. Causes and columns a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
@@ -93,8 +93,8 @@ def redacted_path(path: str) -> str:
 
 
 def short_hash(text: str) -> str:
-    """Return 8 digits of the SHA-256 of an id or a name."""
-    return "#" + sha256(text.encode("utf-8", "surrogatepass"))[:8]
+    """Return 8 digits of the SHA-256 of an id or a name; "" for an empty one."""
+    return "#" + sha256(text.encode("utf-8", "surrogatepass"))[:8] if text else ""
 
 
 def redacted_chain(chain: str) -> str:
@@ -102,45 +102,10 @@ def redacted_chain(chain: str) -> str:
     return chain if lasting_chain(chain) is None else short_hash(chain)
 
 
-def section_word(section: str) -> str:
-    """Return the name of a section of prompts; any other name as its digest."""
-    return section if section in _SECTIONS else digest(section)
-
-
 def redacted_model(name: str) -> str:
     """Return a model's name if all its words are those of public models, else its digest."""
     is_public = all(part in _PUBLIC or _MODEL_NUMBER.fullmatch(part) for part in _MODEL_PARTS.split(name.lower()))
     return name if is_public and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
-
-
-# The function for each kind of text in evidence (`lore.model.fact`); lore's own words stay.
-REDACTED: dict[str, Callable[[str], str]] = {
-    "content": digest,
-    "name": digest,
-    "path": redacted_path,
-    "model": redacted_model,
-}
-
-
-def redacted_finding(finding: Finding) -> Finding:
-    """Return a finding without content. Its fingerprint has none and stays."""
-    copy = replace(
-        finding, chain=finding.chain and redacted_chain(finding.chain),
-        section=finding.section and section_word(finding.section),
-        json_path=finding.json_path and redacted_path(finding.json_path),
-    )  # fmt: skip
-    return in_words(copy, REDACTED)
-
-
-def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
-    """Return findings in the form of results about a turn."""
-    return [cause_result(redacted_finding(finding) if redact else finding) for finding in findings]
-
-
-def redacted_problem(problem: Problem) -> Problem:
-    """Return a problem without content. The message about mixed logs only counts lines."""
-    message = problem.message if problem.code == Code.ENGINES_MIXED else digest(problem.message)
-    return replace(problem, message=message)
 
 
 # lore's own messages about files: they quote nothing but names of files, chains and turns.
@@ -195,14 +160,15 @@ def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
     return lambda text: text if is_known(text) else digest(text)
 
 
-# What is made of a text, by the name of a row.
+# What is made of a text, by the name of a row of `FIELDS`, or by its kind in evidence (`lore.model.fact`).
 CHANGES: dict[str, Callable[[str], str]] = {
     "content": digest,
-    "id": lambda text: short_hash(text) if text else "",
+    "name": digest,  # in evidence
+    "id": short_hash,
     "chain": redacted_chain,
     "model": redacted_model,
     "path": redacted_path,  # inside a body
-    "section": section_word,
+    "section": _unless(_SECTIONS.__contains__),
     "word": _unless(_WORDS.__contains__),
     "client": _unless(_CLIENT.fullmatch),
     "message": _unless(is_own),
@@ -256,24 +222,49 @@ def redacted(result: T) -> T:
 redacted_result = redacted  # the public name: `lore.report.redacted` is this package
 
 
+def redacted_finding(finding: Finding) -> Finding:
+    """Return a finding without content. Its fingerprint has none and stays."""
+    copy = replace(
+        finding, chain=finding.chain and redacted_chain(finding.chain),
+        section=finding.section and CHANGES["section"](finding.section),
+        json_path=finding.json_path and redacted_path(finding.json_path),
+    )  # fmt: skip
+    return in_words(copy, CHANGES)
+
+
+def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
+    """Return findings in the form of results about a turn."""
+    return [cause_result(redacted_finding(finding) if redact else finding) for finding in findings]
+
+
+def redacted_problem(problem: Problem) -> Problem:
+    """Return a problem without content. The message about mixed logs only counts lines."""
+    return problem if problem.code == Code.ENGINES_MIXED else replace(problem, message=digest(problem.message))
+
+
 def _by_field(result: Any) -> Any:
     changed = {name: _value(getattr(result, name), change) for name, change in _changes(result.__class__)}
     return replace(result, **changed) if isinstance(result, Struct) else result._replace(**changed)
 
 
 def _value(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Raw):
-        return _raw(value)
-    if isinstance(value, Struct) or hasattr(value, "_fields"):
-        return redacted(value)
-    if isinstance(value, list | tuple):
-        parts = [_value(part, change) for part in cast("Iterable[Any]", value)]
-        return parts if isinstance(value, list) else tuple(parts)
-    if isinstance(value, dict):
-        return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
-    return value
+    match value:
+        case str():
+            return change(value)
+        case Raw():
+            return _raw(value)
+        case Struct():
+            return redacted(value)
+        case list():
+            return [_value(part, change) for part in cast("list[Any]", value)]
+        case tuple():
+            if hasattr(cast("Any", value), "_fields"):
+                return redacted(cast("Any", value))
+            return tuple([_value(part, change) for part in cast("tuple[Any, ...]", value)])
+        case dict():
+            return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
+        case _:
+            return value
 
 
 def _raw(raw: Raw) -> Raw:
@@ -302,13 +293,13 @@ def _is_text(hint: Any) -> bool:
 def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, list[Item]]:
     """Return a folded session and its items without content; an item keeps its kind, status, counts and place."""
     redacted_items = [redacted(item) for item in items]
-    folded = redacted(replace(result, timeline=[], injected=[]))
-    timeline = [Raw(encode_item(item)) for item in redacted_items]
     injected: list[InjectedResult] = []
     for insert in result.injected:
         texts = insert_texts(insert.content) or ()
         content = [{"role": part.role, "text": digest(text_of(part.text))} for part in texts]
         injected.append(replace(insert, content=Raw(encode(content))))
+    folded = redacted(replace(result, timeline=[], injected=[]))
+    timeline = [Raw(encode_item(item)) for item in redacted_items]
     return replace(folded, timeline=timeline, injected=injected), redacted_items
 
 
@@ -324,27 +315,21 @@ def _grouped(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityR
 
 def _overview(result: Overview) -> Overview:
     name = _NAMES.get(result.by or "", str)
-    return replace(
-        _by_field(result), groups=[replace(_by_field(group), name=name(group.name)) for group in result.groups]
-    )
+    groups = [replace(_by_field(group), name=name(group.name)) for group in result.groups]
+    return replace(_by_field(result), groups=groups)
 
 
 def _simulated(result: SimulateResult) -> SimulateResult:
-    models = {turn.model for turn in result.turns if turn.model is not None}
-    return replace(_by_field(result), notes=list(_notes(result.notes, models)))
-
-
-def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
-    """Yield notes without names of tools and of models that are not public."""
-    hidden_models = [(model, redacted_model(model)) for model in models if redacted_model(model) != model]
-    for note in notes:
+    """Return a simulation whose notes name neither tools nor models that are not public."""
+    models, notes = {turn.model for turn in result.turns if turn.model is not None}, list[str]()
+    for note in result.notes:
         if note.startswith(_OF_TOOLS):
-            yield f"{_OF_TOOLS}: {digest(note)}"
-            continue
-        text = note
-        for model, hidden in hidden_models:
-            text = text.replace(model, hidden)
-        yield text
+            note = f"{_OF_TOOLS}: {digest(note)}"
+        else:
+            for model in models:
+                note = note.replace(model, redacted_model(model))
+        notes.append(note)
+    return replace(_by_field(result), notes=notes)
 
 
 def _diff(diff: DiffResult) -> DiffResult:

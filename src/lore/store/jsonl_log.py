@@ -36,14 +36,7 @@ from lore.model.items import NULL, is_absent
 from lore.model.limits import RECORD_BYTES
 from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionSummary, StoreError, Verified
 from lore.store.deltas import PendingChange
-from lore.store.lines import (
-    NOTHING,
-    SEED,
-    count_activity,
-    digest_lines,
-    digest_notes,
-    read_header,
-)
+from lore.store.lines import NOTHING, SEED, count_activity, digest_lines, digest_notes, read_header
 
 _BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-4"}'
 _END_MARK = _END[-9:]  # of a record that lost other bytes, too

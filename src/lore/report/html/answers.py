@@ -25,14 +25,7 @@ from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
-from lore.report.html.blocks import (
-    SHOWN_BARS,
-    BarPart,
-    Intro,
-    PageBar,
-    PageBlock,
-    table_of,
-)
+from lore.report.html.blocks import SHOWN_BARS, BarPart, Intro, PageBar, PageBlock, table_of
 from lore.report.measured import measured_view
 from lore.report.overview import (
     COST_PARTS,
@@ -71,9 +64,8 @@ def describe_spending(spending: Spending) -> str:
         parts.append(f"{missing[:1].upper()}{missing[1:]}.")
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
-        cost = (
-            f"{rebilled_of(spending)} ({percent(dollars / spending.dollars)}), " if dollars and spending.dollars else ""
-        )
+        share = percent(dollars / spending.dollars) if dollars and spending.dollars else ""
+        cost = share and f"{rebilled_of(spending)} ({share}), "
         parts.append(f"Re-billed: {cost}{tokens_of(tokens)} tokens.")
     elif reads_nothing(spending):
         parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
@@ -93,13 +85,11 @@ _AS_READ = (
 
 def money_block(spending: Spending) -> PageBlock:
     """Show the parts of a cost as one bar; nothing if no price is known."""
-    total = spending.dollars
-    if not total:
+    if not spending.dollars:
         return PageBlock()
-    parts = [
-        part._replace(words=f"{part.words} {money(part.size)} ({percent(part.size / total)})")
-        for part in _money_parts([spending])
-    ]
+    parts = list[BarPart]()
+    for style, size, words in _money_parts([spending]):
+        parts.append(BarPart(style, size, f"{words} {money(size)} ({percent(size / spending.dollars)})"))
     lines = (_AS_READ,) if rebilled_dollars(spending) else ()
     return PageBlock("Where the money went", lines, bars=(PageBar("", tuple(parts)),))
 
@@ -129,20 +119,16 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
             groups[key(day.name)].append(day)
         if not any(day.dollars for day in days) or len(groups) == 1:
             continue
-        bars = [
-            PageBar(f"{group}: {_cost_in_all(group_days)}", _money_parts(group_days))
-            for group, group_days in list(groups.items())[-SHOWN_BARS:]
-        ]
+        bars = list[PageBar]()
+        for group, group_days in list(groups.items())[-SHOWN_BARS:]:
+            amounts = [day.dollars for day in group_days if day.dollars is not None]
+            is_part = any(day.at_least or day.unpriced or day.unbilled for day in group_days)
+            cost = money(sum(amounts), is_part=is_part) if amounts else "no known price"
+            bars.append(PageBar(f"{group}: {cost}", _money_parts(group_days)))
         folded = is_open or len(groups) > limit
         is_open |= not folded
         lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
         yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
-
-
-def _cost_in_all(days: Sequence[Spending]) -> str:
-    amounts = [day.dollars for day in days if day.dollars is not None]
-    is_part = any(day.at_least or day.unpriced or day.unbilled for day in days)
-    return money(sum(amounts), is_part=is_part) if amounts else "no known price"
 
 
 def _week_of(day: str) -> str:
@@ -204,7 +190,7 @@ def introduce_simulation(result: SimulateResult) -> Intro:
 
 def introduce_dry_run(result: DryRunResult) -> Intro:
     """Introduce what a policy of compaction would have done to a session."""
-    blocks = capture(partial(compacted.write_dry_run, result, verbose=False))
+    blocks = capture(partial(compacted.write_dry_run, result))
     return Intro("lore compact --dry-run", "Compacting this session", result.answer, blocks)
 
 
@@ -216,15 +202,16 @@ def introduce_comparison(result: Comparison) -> Intro:
 
 def capture(write: Callable[[Console], object], title: str = "", *, folded: bool = False) -> tuple[PageBlock, ...]:
     """Return what a report writes to a terminal as blocks: its tables, and the lines between them."""
-    out, blocks = Console(io.StringIO(), colour=False, terminal=False), list[PageBlock]()
+    text, blocks = io.StringIO(), list[PageBlock]()
+    out = Console(text, colour=False, terminal=False)
 
     def end_lines() -> None:
-        assert isinstance(out.file, io.StringIO)
-        lines = out.file.getvalue().strip("\n").split("\n")
+        lines = text.getvalue().strip("\n").split("\n")
         omitted = [f"{len(lines) - SHOWN_LINES:,} lines more"] if len(lines) > SHOWN_LINES else []
         if lines != [""]:
             blocks.append(PageBlock(lines=(*lines[:SHOWN_LINES], *omitted)))
-        out.file = io.StringIO()
+        text.seek(0)
+        text.truncate()
 
     def on_table(cells: Sequence[tuple[str, ...]]) -> None:
         end_lines()
