@@ -10,7 +10,6 @@ from lore.judge.messages import MASKED, describe_ruled_out
 from lore.judge.pairs.pair import Pair, dispute_of, provider_verdict
 from lore.model import results
 from lore.model.codes import CODES, UNEXPLAINED, Code
-from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
 from lore.prefix.overlap import count_cached_segments, locate_difference
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 _CENT = 0.01
+_UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
 
 
 def describe_missing(formats: Iterable[str], what: str) -> str:
@@ -69,11 +69,11 @@ def format_loss(cause: Finding | results.CauseResult) -> str:
 
     The cost is the difference to reading them from the cache. Estimated tokens are marked as such.
     """
-    is_sure = cause.tokens != "estimated"
+    about, estimated = ("about ", "estimated") if cause.tokens == "estimated" else ("", "")
     what = "re-billed" if cause.is_break else "could have been read from a cache"
     cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
-    notes = ", ".join(filter(None, (cost, "" if is_sure else "estimated")))
-    return f"{'' if is_sure else 'about '}{cause.lost_tokens or 0:,} tokens {what}" + (f" ({notes})" if notes else "")
+    notes = ", ".join(filter(None, (cost, estimated)))
+    return f"{about}{cause.lost_tokens or 0:,} tokens {what}{notes and f' ({notes})'}"
 
 
 def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
@@ -81,12 +81,9 @@ def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
     recording = CODES[Code.CLIENT_CAUSE_UNKNOWN]  # other causes that are only possible have its fixes
     if finding.code in _UNKNOWN or finding.fix in (recording.fix, recording.fix_user):
         return "to find the cause", finding.fix
-    if finding.fix.startswith("Nothing"):
+    if finding.fix.startswith("Nothing") or finding.actor == "provider":  # no one at the provider reads this
         return "what you can do", finding.fix
-    if finding.actor == "provider":  # its fault, and no one at the provider reads this
-        return "what you can do", finding.fix
-    who = _WHO_FIXES.get(finding.actor)
-    return f"fix ({who})" if who else "fix", finding.fix
+    return {"author": "fix (agent author)", "user": "fix (user)"}.get(finding.actor, "fix"), finding.fix
 
 
 def describe_cost_and_fix(finding: Finding) -> str:
@@ -99,10 +96,6 @@ def name_cause(cause: Finding | results.CauseResult) -> str:
     """Return the code and the name of a cause, after "possible cause:" if its evidence is weak."""
     is_possible = cause.strength == "weak" and cause.code not in UNEXPLAINED
     return f"{'possible cause: ' if is_possible else ''}{cause.code} {cause.name}"
-
-
-_UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
-_WHO_FIXES = {"author": "agent author", "user": "user"}
 
 
 def cause_result(finding: Finding) -> results.CauseResult:
@@ -145,13 +138,17 @@ def in_dollars(amount: float | None, *, is_part: object = False) -> str:
 
 def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
     """Return what bytes, usage and the provider's verdict show; `change` has a function for each kind of text."""
-    report, dispute = provider_verdict(pair.current), dispute_of(pair)
-    verdict = None if report is None else replace_texts(report, change)
+    report, dispute, verdict = provider_verdict(pair.current), dispute_of(pair), "none recorded"
+    if report is not None:
+        fact = replace_texts(report, change)
+        missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"
+        doubt = "; often no miss at all" if fact.reason == "unavailable" else ""
+        verdict = f"{fact.reason or fact.other}{missed}{doubt}"
     agree = None if report is None and pair.fell is None else dispute is None
+    contradiction = None if dispute is None else replace_texts(dispute, change).sentence()
     return results.ColumnsResult(
-        _describe_bytes(pair, change["path"]), _describe_read(pair), _describe_verdict(verdict), agree,
-        None if dispute is None else replace_texts(dispute, change).sentence(),
-    )  # fmt: skip
+        _describe_bytes(pair, change["path"]), _describe_read(pair), verdict, agree, contradiction
+    )
 
 
 def _describe_bytes(pair: Pair, redact_path: Callable[[str], str]) -> str:
@@ -177,10 +174,3 @@ def _describe_read(pair: Pair) -> str:
         return f"{read:,} tokens read ({read - available:,} more than the previous usage shows as cached)"
     drop = f" ({pair.fell:,} fewer)" if pair.fell else ""
     return f"{read:,} of {available:,} cached tokens read{drop}"
-
-
-def _describe_verdict(fact: ProviderSaid | None) -> str:
-    if fact is None:
-        return "none recorded"
-    missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"
-    return f"{fact.reason or fact.other}{missed}" + ("; often no miss at all" if fact.reason == "unavailable" else "")
