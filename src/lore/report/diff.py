@@ -55,13 +55,12 @@ class DiffWriter:
 
     def finish(self) -> None:
         """Write how many pairs of a session are not shown, and how many problems."""
-        hidden = self._pairs - self._shown_pairs
-        problems = 0 if self._verbose else self._problems
+        hidden, problems = self._pairs - self._shown_pairs, 0 if self._verbose else self._problems
         if self._shown_pairs and (hidden or problems):
             self._out.print()
         if hidden:
-            pairs = f"{hidden:,} of {counted(self._pairs, 'pair')}"
-            self._out.hint(f"{pairs} without a difference or loss", "--all shows every pair")
+            pairs = f"{hidden:,} of {counted(self._pairs, 'pair')} without a difference or loss"
+            self._out.hint(pairs, "--all shows every pair")
         if problems:
             self._out.hint(f"{counted(problems, 'problem')} in the recording", "-v shows them")
 
@@ -76,7 +75,7 @@ def write(
     """
     side = diff.right
     partial = "partial: its beginning is not recorded" if side.partial is True else None
-    facts = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
+    facts = ", ".join(filter(None, (side.dialect, side.model, side.fidelity, partial)))
     out.print(line(*_heading(diff), (facts and f"  {facts}", "dim")))
     if diff.prompt is not None:
         _row(out, "prefix", _describe_prefix(diff, diff.prompt))
@@ -93,10 +92,8 @@ def write(
         _row(out, "predicted", f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})")
     if diff.file is not None:
         left_bytes, right_bytes, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
-        _row(
-            out, "files", f"identical ({common:,} bytes)" if left_bytes == right_bytes == common else
-            f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
-        )  # fmt: skip
+        files = f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
+        _row(out, "files", f"identical ({common:,} bytes)" if left_bytes == right_bytes == common else files)
     if diff.prompt is None:
         names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
         extent = "only bytes were compared" if diff.file is not None else "nothing was compared"
@@ -122,19 +119,19 @@ def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
 def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     """Return how much of the previous prompt is unchanged.
 
-    A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache. Requests
-    of two chains of a log were not measured.
+    A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache.
     """
     side = diff.right
-    if not lengths.left_bytes:
+    if not lengths.left_bytes:  # as of requests of two chains of a log
         return "the bytes of these two requests were not compared"
     breaks = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
     is_rebuilt = side.lacks or side.fidelity == "reconstructed"
     if breaks and is_rebuilt and diff.relation in _CONTINUES:
-        cause = breaks[0]
-        is_unseen = cause.section in ("tools", "system", "messages") and cause.code not in UNEXPLAINED
-        preface = "the change below is not in these bytes: " if is_unseen else ""
-        preface = "no change is recorded: " if cause.code in UNEXPLAINED else preface
+        preface = ""
+        if breaks[0].code in UNEXPLAINED:
+            preface = "no change is recorded: "
+        elif breaks[0].section in ("tools", "system", "messages"):
+            preface = "the change below is not in these bytes: "
         missing = f"; not recorded: {side.lacks}" if side.lacks else ""
         return f"{preface}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
     stable = lengths.left_bytes - lengths.left_tail_bytes
@@ -165,10 +162,8 @@ def _cause(cause: CauseResult, out: Console, *, is_repeated: bool, quote: bool, 
     elif not quote and evidence is not None and evidence.quoted_change() is not None:
         message = message.replace(evidence.sentence(), evidence.headline())
     name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
-    out.print(
-        line(f"  {'cause':<{_INDENT - 2}}", name, f" ({kind_in_words(cause.kind, cause.code)}): {message}"),
-        indent=_INDENT,
-    )
+    reason = f" ({kind_in_words(cause.kind, cause.code)}): {message}"
+    out.print(line(f"  {'cause':<{_INDENT - 2}}", name, reason), indent=_INDENT)
     if cause.lost_tokens:
         _row(out, "", format_loss(cause) + ("" if cause.tokens == "recorded" else _describe_bytes(cause)), "bold")
     elif cause.is_break and cause.lost_tokens is None:
@@ -195,10 +190,9 @@ def _evidence(diff: DiffResult, out: Console) -> None:
             _row(out, "usage", "not recorded: only request bytes were compared")
         return
     if billed is not None:
-        counts = (
-            [format_usage(billed)] if table is None else [table.billed, format_usage(replace(billed, read_tokens=None))]
-        )
-        _row(out, "usage", ", ".join(filter(None, counts)))
+        unread = format_usage(replace(billed, read_tokens=None))  # the columns have the rest
+        counts = format_usage(billed) if table is None else ", ".join(filter(None, (table.billed, unread)))
+        _row(out, "usage", counts)
     if diff.verdict is not None:
         _row(out, "provider", f"reports {diff.verdict.reason if table is None else table.verdict}")
     if table is not None and table.dispute:

@@ -66,8 +66,8 @@ def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
 
     Requests are omitted if a compaction left none of their items.
     """
-    name = next((chain.id for chain in result.session.chains if chain.kind == "main"), None)
-    name = name or next((chain.id for chain in result.session.chains), "")
+    chains = sorted(result.session.chains, key=lambda chain: chain.kind != "main")
+    name = chains[0].id if chains else ""
     turns, injected = deque(turn for turn in result.turns if turn.chain == name), deque(result.injected)
     pairs = list(zip(items, result.item_turns, strict=True))
     last_compaction = max((turn for item, turn in pairs if isinstance(item, CompactDivider)), default=0)
@@ -125,17 +125,13 @@ def _request(turn: TurnResult) -> str:
     if begin is not None and end is not None and end >= begin:
         parts.append(f"answered after {format_duration(end - begin)}")
     if turn.state != "completed":
-        parts.append({"open": "not ended"}.get(turn.state, turn.state))
-    parts += [_usage(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
-    return ", ".join(parts)
-
-
-def _usage(turn: TurnResult) -> str:
-    """Return the usage of a request in words, as far as it is recorded."""
+        parts.append("not ended" if turn.state == "open" else turn.state)
     prompt = format_usage(turn)
-    if turn.output_tokens is None:
-        return prompt or "no usage recorded"
-    return f"{prompt or 'no usage of its prompt recorded'}, {turn.output_tokens:,} output tokens"
+    if turn.output_tokens is not None:
+        parts.append(f"{prompt or 'no usage of its prompt recorded'}, {turn.output_tokens:,} output tokens")
+    elif turn.state == "completed":
+        parts.append(prompt or "no usage recorded")
+    return ", ".join(parts)
 
 
 def write_problems(problems: Iterable[Problem], out: Console) -> None:
@@ -153,17 +149,19 @@ def _compaction(divider: CompactDivider) -> str:
     parts, old_size, new_size = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
     if old_size is not None and new_size is not None:
         parts.append(f"{old_size:,} → {new_size:,} tokens")
-    elif old_size is not None or new_size is not None:
-        parts.append(f"{old_size:,} tokens before" if old_size is not None else f"{new_size:,} tokens after")
+    elif old_size is not None:
+        parts.append(f"{old_size:,} tokens before")
+    elif new_size is not None:
+        parts.append(f"{new_size:,} tokens after")
     if divider.duration_ms is not None:
         parts.append(format_duration(divider.duration_ms / 1000))
     return ", ".join(parts)
 
 
 def _quote(text: bytes, blocks: tuple[Block, ...] | None, size: int) -> str:
-    if blocks is None:
-        return short(text_of(text), size) if text != b"null" else "(empty)"
-    return " ".join(_block(block, size) for block in blocks) or "(empty)"
+    if blocks is not None:
+        return " ".join(_block(block, size) for block in blocks) or "(empty)"
+    return "(empty)" if text == b"null" else short(text_of(text), size)
 
 
 def _block(block: Block, size: int) -> str:
