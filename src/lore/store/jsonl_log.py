@@ -59,14 +59,14 @@ def is_record(line: bytes) -> bool:
     return line.startswith(_BEGIN) or line.endswith(_END_MARK)
 
 
-def encode_save(change: PendingChange) -> bytes:
-    """Return a save as it is written at the end of a log; raises StoreError if a log cannot hold it."""
-    return _join((_encode_record(change.before, change.after), *change.lines))
-
-
-def encode_log(change: PendingChange) -> bytes:
-    """Return a new log; raises StoreError if a log cannot hold its events."""
-    return _join((*change.lines, _encode_record(change.after, change.after)))
+def encode_save(change: PendingChange, *, is_new: bool) -> bytes:
+    """Return a save as it is written at the end of a log, or a whole log; raises StoreError if a log cannot hold it."""
+    record = _encode_record(change.after if is_new else change.before, change.after)
+    lines = (*change.lines, record) if is_new else (record, *change.lines)
+    if sum(map(is_record, lines)) != 1:
+        hint = "leave it out: `lore store import` does"
+        raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
+    return b"\n".join((*lines, b""))
 
 
 def _encode_record(before: SessionSummary, after: SessionSummary) -> bytes:
@@ -82,13 +82,6 @@ def _encode_record(before: SessionSummary, after: SessionSummary) -> bytes:
         message = f"{len(line):,} bytes of notes: a record holds {RECORD_BYTES >> 20} MiB"
         raise StoreError(message, hint="keep less in the metadata")
     return line
-
-
-def _join(lines: Sequence[bytes]) -> bytes:
-    if sum(map(is_record, lines)) != 1:
-        hint = "leave it out: `lore store import` does"
-        raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
-    return b"\n".join((*lines, b""))
 
 
 # reading
@@ -121,11 +114,9 @@ class LogPart:
 
 def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart:
     """Parse a log from one byte to its end: from the first, or from that of the record `start`. Costs O(bytes)."""
-    part = LogPart(byte)
+    part, at, data = LogPart(byte), 0, data.rstrip(b"\0")
     if start is not None:
         part = LogPart(byte, start.after, bytes.fromhex(start.base), start.log, start.after + 1)
-    data = data.rstrip(b"\0")
-    at = 0
     while at < len(data):
         stop = data.find(b"\n", at)
         line = data[at : stop if stop >= 0 else len(data)]
@@ -140,21 +131,17 @@ def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart
             message = _add_save(part, record, data[stop + 1 : end])
         else:
             line = line.removeprefix(BOM) if byte + at == 0 else line
-            message = _add_line(part, line)
+            is_blank = not line.strip(_BLANK)
+            reason = "" if is_blank else fault(line)
+            message = reason and f"a line cannot be read: {reason}"
+            if not is_blank and not reason:
+                part.add((line,))
+                part.loose += 1
         if message:
             part.fault = byte + at, message
             break
         part.has_end, part.end, at = stop >= 0, byte + end, end
     return part
-
-
-def _add_line(part: LogPart, line: bytes) -> str:
-    """Add a line that no record covers, unless it is blank; returns why it cannot be read."""
-    reason = fault(line) if line.strip(_BLANK) else ""
-    if line.strip(_BLANK) and not reason:
-        part.add((line,))
-        part.loose += 1
-    return reason and f"a line cannot be read: {reason}"
 
 
 def _add_save(part: LogPart, record: Saved | None, data: bytes) -> str:
@@ -172,15 +159,11 @@ def _parse_record(line: bytes) -> Saved | None:
     """Return a record; None if it is damaged."""
     if not (line.startswith(_BEGIN) and line.endswith(_END)):
         return None
-    line = line[: -len(_END)] + b"}"
     try:
-        record = _DECODER.decode(line)
-    except ValueError:  # lone surrogates in metadata
-        try:
-            record = lenient.convert(line, Saved)
-        except (ValueError, RecursionError):
-            return None
-    is_whole = isinstance(record, Saved) and record.size >= 0 and record.after > 0 and _DIGEST.fullmatch(record.base)
+        record = lenient.decode_tolerating_surrogates(_DECODER, line[: -len(_END)] + b"}")
+    except (ValueError, RecursionError):
+        return None
+    is_whole = record.size >= 0 and record.after > 0 and _DIGEST.fullmatch(record.base)
     return record if is_whole and digest_notes(record.leaf_id, _metadata(record)) == record.note else None
 
 
