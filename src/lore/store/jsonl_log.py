@@ -61,15 +61,7 @@ def is_record(line: bytes) -> bool:
 
 def encode_save(change: PendingChange, *, is_new: bool) -> bytes:
     """Return a save as it is written at the end of a log, or a whole log; raises StoreError if a log cannot hold it."""
-    record = _encode_record(change.after if is_new else change.before, change.after)
-    lines = (*change.lines, record) if is_new else (record, *change.lines)
-    if sum(map(is_record, lines)) != 1:
-        hint = "leave it out: `lore store import` does"
-        raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
-    return b"\n".join((*lines, b""))
-
-
-def _encode_record(before: SessionSummary, after: SessionSummary) -> bytes:
+    before, after = change.after if is_new else change.before, change.after
     metadata = NULL if after.metadata == EMPTY else Raw(after.metadata.replace(b"\r", b" ").replace(b"\n", b" "))
     record = Saved(
         size=after.size - before.size, after=before.head.number, base=before.head.digest, log=before.size,
@@ -81,7 +73,10 @@ def _encode_record(before: SessionSummary, after: SessionSummary) -> bytes:
     if len(line) > RECORD_BYTES:
         message = f"{len(line):,} bytes of notes: a record holds {RECORD_BYTES >> 20} MiB"
         raise StoreError(message, hint="keep less in the metadata")
-    return line
+    if any(map(is_record, change.lines)):
+        hint = "leave it out: `lore store import` does"
+        raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
+    return b"\n".join((*change.lines, line, b"") if is_new else (line, *change.lines, b""))
 
 
 # reading
