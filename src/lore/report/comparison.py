@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lore.judge.measures import LEAST_SESSIONS
 from lore.model.fact import format_money, join_names
-from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome
+from lore.model.results.overview import Comparison, Measure, MeasureSide, Outcome, Spending
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of
 from lore.report.plain import counted, day_of
@@ -30,6 +32,21 @@ _OUTCOMES: dict[Outcome, str] = {
 _SURE = ("higher", "lower")
 
 
+def _known_costs(side: Spending) -> str:
+    part = f" ({side.at_least:,} in part)" if side.at_least else ""
+    return f"{side.requests - side.unbilled - side.unpriced:,}{part}"
+
+
+_SUMS: dict[str, Callable[[Spending], str]] = {
+    "sessions": lambda side: f"{side.sessions:,}",
+    "requests": lambda side: f"{side.requests:,}",
+    "compactions": lambda side: f"{side.compactions:,}",
+    "requests with a known cost": _known_costs,
+    "cost": cost_of,
+    "re-billed": rebilled_of,
+}
+
+
 def write_comparison(result: Comparison, out: Console, *, verbose: bool = False) -> None:
     """Write both sides, what differs, and what to do about it; `verbose` adds counts and 95 % intervals."""
     for label, side in (("A", result.left), ("B", result.right)):
@@ -38,19 +55,7 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print(line((f"{label}  {side.name}", "bold"), f"  {' · '.join(filter(None, parts))}"))
     out.print()
     left, right = result.left.spending, result.right.spending
-    rows = [
-        (name, f"{getattr(left, name):,}", f"{getattr(right, name):,}", "")
-        for name in ("sessions", "requests", "compactions")
-    ]
-    known_counts = [
-        f"{side.requests - side.unbilled - side.unpriced:,}"
-        + (f" ({side.at_least:,} in part)" if side.at_least else "")
-        for side in (left, right)
-    ]
-    rows += [
-        ("requests with a known cost", *known_counts, ""), ("cost", cost_of(left), cost_of(right), ""),
-        ("re-billed", rebilled_of(left), rebilled_of(right), ""),
-    ]  # fmt: skip
+    rows = [(name, value(left), value(right), "") for name, value in _SUMS.items()]
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
         rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
@@ -64,14 +69,7 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         what = f"output tokens of {counts[0]:,} (A) and {counts[1]:,} (B) requests: of sessions that record all output"
         out.print(line((what, "dim")))
     if result.causes:
-        out.print()
-        title = "causes: requests that they affect, of those with recorded tokens, and the re-billed cost"
-        out.print(line((title, "bold")))
-        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, tail)]
-        listed_causes = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
-        write_table(heads, [_cause_row(cause)[: len(heads)] for cause in listed_causes], out)
-        if len(listed_causes) < len(result.causes):
-            out.hint(counted(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
+        _write_causes(result, tail, out, verbose=verbose)
     out.print()
     for note in result.notes:
         out.print(line((note, "yellow")))
@@ -81,13 +79,23 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
 
 
-def _cause_row(cause: ComparedCause) -> tuple[str, str, str, str]:
-    """Return how often a cause occurred on each side and at which cost, its words, and how the sides differ."""
-    left, right = (
-        f"{side.events:,.0f} of {side.trials:,}" + (f", {format_money(dollars)}" if side.events else "")
-        for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
-    )
-    return left, right, cause.says + label_of(cause), _OUTCOMES[cause.outcome]
+def _write_causes(result: Comparison, tail: tuple[str, ...], out: Console, *, verbose: bool) -> None:
+    """Write how often each cause occurred on each side and at which cost; `tail`: the head of the last column."""
+    heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, tail)]
+    listed_causes = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
+    rows: list[tuple[str, ...]] = []
+    for cause in listed_causes:
+        left, right = (
+            f"{side.events:,.0f} of {side.trials:,}" + (f", {format_money(dollars)}" if side.events else "")
+            for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
+        )
+        rows.append((left, right, cause.says + label_of(cause), _OUTCOMES[cause.outcome])[: len(heads)])
+    out.print()
+    title = "causes: requests that they affect, of those with recorded tokens, and the re-billed cost"
+    out.print(line((title, "bold")))
+    write_table(heads, rows, out)
+    if len(listed_causes) < len(result.causes):
+        out.hint(counted(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
 
 
 def conclusions(result: Comparison) -> list[str]:

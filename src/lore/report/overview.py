@@ -178,23 +178,20 @@ def rebilled_of(spending: Spending) -> str:
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
-    rows = [
-        (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
-         short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
-         (group.title or shorten_path(group.name, home, 40)) + _remark_on(group))
-        for group in visible_groups
-    ]  # fmt: skip
+    rows = list[tuple[str, ...]]()
+    for group in visible_groups:
+        few, recorded = few_counted(group), group.recorded_dollars or 0.0  # if lore's own cost is far too low
+        is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
+        remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
+        name = group.title or shorten_path(group.name, home, 40)
+        rows.append((
+            cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
+            short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
+            f"{name} ({remark})" if remark else name,
+        ))  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
     if len(groups) > len(visible_groups):
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
-
-
-def _remark_on(group: Spending) -> str:
-    """Return in brackets why a group's cost is far too low, and the cost that its logs state; empty if it is not."""
-    few, recorded = few_counted(group), group.recorded_dollars or 0.0
-    is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
-    remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
-    return f" ({remark})" if remark else ""
 
 
 def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:

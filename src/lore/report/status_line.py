@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from lore.model.mask import cut_masked
-from lore.model.running import LastBreak, RunningTotals
+from lore.model.running import RunningTotals
 
 DEFAULT = ("prompt", "read", "again", "expires", "break")
 _LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # left out first if the line is too long
@@ -111,7 +111,7 @@ def status_line(status: LineFacts, parts: tuple[str, ...] = DEFAULT, *, width: i
 def _shorten(line_parts: dict[str, _StatusPart], width: int) -> None:
     """Cut the cause, then leave parts out, until the line fits; one part stays."""
     for name in _LEAST:
-        excess = sum(columns(part.text) for part in line_parts.values()) + len(_BETWEEN) * (len(line_parts) - 1) - width
+        excess = columns(_BETWEEN.join(part.text for part in line_parts.values())) - width
         if excess <= 0 or len(line_parts) == 1:
             return
         cause = line_parts.get("break")
@@ -123,7 +123,10 @@ def _shorten(line_parts: dict[str, _StatusPart], width: int) -> None:
 
 def _parts(status: LineFacts) -> Iterator[tuple[str, _StatusPart]]:
     """Yield the name (of `PARTS`) and the text of each part whose facts are known."""
-    running, client, (size, read) = status.running, status.client, _size(status)
+    running, client = status.running, status.client
+    size, read = client.prompt_tokens, client.read_tokens
+    if running is not None and (size is None or not status.judging):  # else the client knows of a later request
+        size, read = running.prompt_tokens, running.read_tokens
     name = client.model or (running.model if running is not None else "")
     if name and not status.redact:
         yield "model", _StatusPart(name)
@@ -138,25 +141,24 @@ def _parts(status: LineFacts) -> Iterator[tuple[str, _StatusPart]]:
     if running is not None and running.requests:
         money = f" (${running.rebilled_dollars:,.2f})" if running.rebilled_dollars else ""
         yield "again", _StatusPart(f"re-billed {short(running.rebilled_tokens)}{money}")
-        yield "break", _break(running.last_break, status)
+        last = running.last_break
+        if last is None:
+            yield "break", _StatusPart("no break", "dim")
+        else:
+            ago = None if last.at is None or last.at > status.now else status.now - last.at
+            when = f"turn {last.turn}" if ago is None else f"{span(ago)} ago"
+            text = f"costly break {when}: {last.plain if status.redact else last.says}"
+            yield "break", _StatusPart(text, "red" if ago is not None and ago <= _RECENT else "dim")
     if client.dollars is not None:
         yield "cost", _StatusPart(f"${client.dollars:,.2f}")
     if client.used_percentage is not None:
         yield "context", _StatusPart(f"context {client.used_percentage:.0f} %")
 
 
-def _size(status: LineFacts) -> tuple[int | None, int | None]:
-    """Return the size of the last prompt and its read tokens, from the client if the log is not judged yet."""
-    running, client = status.running, status.client
-    if running is None or (status.judging and client.prompt_tokens is not None):
-        return client.prompt_tokens, client.read_tokens
-    return running.prompt_tokens, running.read_tokens
-
-
 def _expires(status: LineFacts) -> _StatusPart | None:
-    running, client = status.running, status.client
-    by_rule = running is not None and not running.billed and client.expires_at is None
-    at = client.expires_at if client.expires_at is not None or running is None else running.expires_at
+    running, at, by_rule = status.running, status.client.expires_at, False
+    if at is None and running is not None:
+        at, by_rule = running.expires_at, not running.billed
     if at is None:
         has_requests = running is not None and running.requests and running.lifetime is None
         return _StatusPart("cache lifetime unknown", "dim") if has_requests else None
@@ -164,15 +166,6 @@ def _expires(status: LineFacts) -> _StatusPart | None:
     if ttl <= 0:
         return _StatusPart(f"cache expired {span(-ttl)} ago", "red")
     return _StatusPart(f"cache {'about ' * by_rule}{clock(ttl)}", "yellow" if ttl <= _SOON else "green")
-
-
-def _break(last: LastBreak | None, status: LineFacts) -> _StatusPart:
-    if last is None:
-        return _StatusPart("no break", "dim")
-    ago = None if last.at is None else status.now - last.at
-    time = f"turn {last.turn}" if ago is None or ago < 0 else f"{span(ago)} ago"
-    says = last.plain if status.redact else last.says
-    return _StatusPart(f"costly break {time}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
 
 
 PARTS = ("model", "prompt", "read", "again", "expires", "break", "cost", "context")
@@ -227,6 +220,6 @@ def columns(text: str) -> int:
 def _cut_to_width(text: str, width: int | None) -> str:
     if width is None or columns(text) <= width:
         return text
-    while text and columns(text) > max(0, width - 1):
+    while text and columns(text) >= width:
         text = text[:-1]
     return text.rstrip() + "…" if width > 0 else ""

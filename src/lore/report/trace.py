@@ -108,10 +108,9 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
 
 def _slices(rows: Sequence[LedgerRow]) -> list[Slice]:
     """Return the slices of a chain in the order of time; its first recorded time places the turns before it."""
-    times = [_microseconds(row.at) for row in rows]
+    times, slices = [_microseconds(row.at) for row in rows], list[Slice]()
     first = next((place for place, time in enumerate(times) if time is not None), 0)
     latest = (times[first] or 0) - (first + 1) * SECOND
-    slices: list[Slice] = []
     for row, time in zip(rows, times, strict=True):
         latest = latest + SECOND if time is None else time
         slices.append(Slice(latest, time is not None, row))
@@ -165,17 +164,13 @@ def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceE
         yield event(title, "X", span.begin, args, dur=end - span.begin, cat=kinds)
         if row.compacted:
             yield event("compacted", "i", span.begin, {}, s="t", cat="compaction")
-        if tokens := _known_tokens(row):
+        counts = {kind: getattr(row, member) for kind, member in _TOKENS} if row.billed else {}
+        tokens = {kind: count for kind, count in counts.items() if count is not None}
+        if tokens:
             counters |= dict.fromkeys(tokens, 0)
             yield event(f"{name}: tokens", "C", span.begin, tokens)
     if counters:  # without a last value of 0 the counter would continue after its lane
         yield event(f"{name}: tokens", "C", end, counters)
-
-
-def _known_tokens(row: LedgerRow) -> dict[str, int]:
-    """Return a request's known tokens by the names of counters."""
-    counts = {kind: getattr(row, member) for kind, member in _TOKENS} if row.billed else {}
-    return {kind: tokens for kind, tokens in counts.items() if tokens is not None}
 
 
 def _arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:

@@ -232,7 +232,7 @@ class Jsonl(DeltaStore):
                 if is_locked:
                     stack.enter_context(self._exclude_writers(name))
                 try:
-                    with _open_log(path) as log:
+                    with _open_file(path) as log:
                         verified = log.verify()
                 except FileNotFoundError:  # deleted meanwhile
                     return None
@@ -264,7 +264,7 @@ class Jsonl(DeltaStore):
         """Open a session's log, without its lock; raises UnknownSessionError, StoreError."""
         self._is_stamped()
         try:
-            with _open_log(self._file(log_name(session_id)), write=write) as log:
+            with _open_file(self._file(log_name(session_id)), write=write) as log:
                 yield log
         except FileNotFoundError:
             raise self._unknown(session_id) from None
@@ -281,7 +281,7 @@ class Jsonl(DeltaStore):
         for name in self._logs():
             path = self._file(name)
             try:
-                with _open_log(path) as log:
+                with _open_file(path) as log:
                     result = read(log)
             except FileNotFoundError:  # deleted meanwhile
                 continue
@@ -376,7 +376,7 @@ class Jsonl(DeltaStore):
         """Return the bytes of a file, at most `limit`; None if it is missing; raises StoreError."""
         path = self._file(name)
         try:
-            with _open_log(path) as log, report_errors("read", path):
+            with _open_file(path) as log, report_errors("read", path):
                 return log.file.read(limit)
         except FileNotFoundError:
             return None
@@ -395,7 +395,7 @@ class Jsonl(DeltaStore):
 
 
 @contextmanager
-def _open_log(path: str, *, write: bool = False) -> Generator[LogFile]:
+def _open_file(path: str, *, write: bool = False) -> Generator[LogFile]:
     """Open a regular file; raises FileNotFoundError, StoreError."""
     try:
         descriptor = os.open(path, (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY) | _SAFE)

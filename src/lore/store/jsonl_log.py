@@ -123,7 +123,15 @@ def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart
             end += 0 if record is None else record.size
             if end > len(data) and b"\n" + _BEGIN not in data[stop:]:
                 break  # an incomplete save
-            message = _add_save(part, record, data[stop + 1 : end])
+            if record is None:
+                message = "a saved record cannot be read"
+            elif (record.after, record.base) != (part.number, part.digest.hex()):
+                message = "the events before this byte do not match the saved record here"
+            else:
+                part.add(data[stop + 1 : end].split(b"\n")[:-1])
+                part.record, part.loose = record, 0
+                is_intact = part.digest.hex() == record.digest
+                message = "" if is_intact else "the events of this save do not match its record"
         else:
             line = line.removeprefix(BOM) if byte + at == 0 else line
             is_blank = not line.strip(_BLANK)
@@ -137,17 +145,6 @@ def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart
             break
         part.has_end, part.end, at = stop >= 0, byte + end, end
     return part
-
-
-def _add_save(part: LogPart, record: Saved | None, data: bytes) -> str:
-    """Add the events of a save; returns how they differ from what its record says."""
-    if record is None:
-        return "a saved record cannot be read"
-    if (record.after, record.base) != (part.number, part.digest.hex()):
-        return "the events before this byte do not match the saved record here"
-    part.add(data.split(b"\n")[:-1])
-    part.record, part.loose = record, 0
-    return "" if part.digest.hex() == record.digest else "the events of this save do not match its record"
 
 
 def _parse_record(line: bytes) -> Saved | None:
