@@ -9,24 +9,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from lore.model import items
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
 from lore.model.fact import format_duration
 from lore.model.inserts import insert_texts
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    CompactDivider,
-    ImageBlock,
-    Item,
-    OpaqueItem,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)  # fmt: skip
 from lore.model.jsonslice import array, raw_members, sliced_members
 from lore.model.mask import mask
 from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
@@ -38,18 +25,18 @@ from lore.report.sentences.findings import format_usage
 SHOWN = 100  # characters of a text if the width of the terminal is unknown
 _WHO = 11  # columns of the role
 _CALL = 40  # characters of a call's input, and the least of any text
-Row: TypeAlias = Item | TurnResult | InjectedResult
+Row: TypeAlias = items.Item | TurnResult | InjectedResult
 
 
-def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "") -> None:
+def write(result: FoldResult, timeline: list[items.Item], out: Console, *, title: str = "") -> None:
     """Write a timeline and its sums."""
     if title:
         out.print(line((title, "bold")))
-    for row in rows(result, items):
+    for row in rows(result, timeline):
         write_row(row, out)
     session, usage = result.session, result.usage
     sums = (
-        counted(len(items), "item"), f"{counted(len(result.pruned), 'item')} pruned", counted(usage.turns, "turn"),
+        counted(len(timeline), "item"), f"{counted(len(result.pruned), 'item')} pruned", counted(usage.turns, "turn"),
         counted(len(session.chains), "chain"),
     )  # fmt: skip
     name = f"session {session.id} " if session.id else "session "
@@ -61,7 +48,7 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
     write_problems(result.problems, out)
 
 
-def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
+def rows(result: FoldResult, timeline: list[items.Item]) -> Iterator[Row]:
     """Yield the items of a timeline, with requests and injected texts at their places. Costs O(all of these).
 
     Requests are omitted if a compaction left none of their items.
@@ -69,10 +56,10 @@ def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
     chains = sorted(result.session.chains, key=lambda chain: chain.kind != "main")
     name = chains[0].id if chains else ""
     turns, injected = deque(turn for turn in result.turns if turn.chain == name), deque(result.injected)
-    pairs = list(zip(items, result.item_turns, strict=True))
-    last_compaction = max((turn for item, turn in pairs if isinstance(item, CompactDivider)), default=0)
+    pairs = list(zip(timeline, result.item_turns, strict=True))
+    last_compaction = max((turn for item, turn in pairs if isinstance(item, items.CompactDivider)), default=0)
     for place, (item, number) in enumerate(pairs):
-        while not isinstance(item, CompactDivider) and turns and turns[0].turn <= number:
+        while not isinstance(item, items.CompactDivider) and turns and turns[0].turn <= number:
             turn = turns.popleft()
             if turn.turn == number or turn.turn > last_compaction:
                 yield turn
@@ -98,20 +85,20 @@ def _parts(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
             words = " ".join(short(text_of(part.text)) for part in insert_texts(content) or ())
             derived = "" if row.saved else ", derived: not in the log"
             return (f"{f'+ {what}':<10}", "bold green"), f" (turn {turn}{derived}) {words}"
-        case UserMessage(text=text, blocks=blocks, source=source):
+        case items.UserMessage(text=text, blocks=blocks, source=source):
             role = "user" if source == "user" else f"user ({source})"
             return (f"{role:<10}", "bold cyan"), " ", _quote(bytes(text), blocks, size)
-        case AssistantMessage(text=text, blocks=blocks):
+        case items.AssistantMessage(text=text, blocks=blocks):
             return (f"{'assistant':<10}", "bold magenta"), " ", _quote(bytes(text), blocks, size)
-        case ToolCall(name=name, status=status, output=output):
-            result = "" if is_absent(output) else f" → {short(text_of(bytes(output)), size)}"
+        case items.ToolCall(name=name, status=status, output=output):
+            result = "" if items.is_absent(output) else f" → {short(text_of(bytes(output)), size)}"
             call = f" {name} {short(bytes(row.input).decode('utf-8', 'replace'), _CALL)} {status}{result}"
             return (f"{'tool':<10}", "bold blue"), call
-        case CompactDivider(pruned=pruned, summary=summary):
-            words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
+        case items.CompactDivider(pruned=pruned, summary=summary):
+            words = "" if items.is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
             what = f"──── compaction ({_compaction(row)}), {counted(pruned, 'item')} pruned ────{words}"
             return ((what, "yellow"),)
-        case OpaqueItem(record=record):
+        case items.OpaqueItem(record=record):
             members = raw_members(bytes(record)) or {}
             attached = raw_members(members.get("attachment", b"")) or {}
             kinds = [short(text_of(holder["type"]), 60) for holder in (members, attached) if holder.get("type")]
@@ -144,7 +131,7 @@ def write_problems(problems: Iterable[Problem], out: Console) -> None:
         out.print(line((f"{code} {place_of(str(file), group[0].line)} {message}{suffix}", "yellow")))
 
 
-def _compaction(divider: CompactDivider) -> str:
+def _compaction(divider: items.CompactDivider) -> str:
     """Return the trigger, the tokens before and after, and the duration of a compaction, as far as recorded."""
     parts, old_size, new_size = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
     if old_size is not None and new_size is not None:
@@ -158,22 +145,22 @@ def _compaction(divider: CompactDivider) -> str:
     return ", ".join(parts)
 
 
-def _quote(text: bytes, blocks: tuple[Block, ...] | None, size: int) -> str:
+def _quote(text: bytes, blocks: tuple[items.Block, ...] | None, size: int) -> str:
     if blocks is not None:
         return " ".join(_block(block, size) for block in blocks) or "(empty)"
     return "(empty)" if text == b"null" else short(text_of(text), size)
 
 
-def _block(block: Block, size: int) -> str:
+def _block(block: items.Block, size: int) -> str:
     match block:
-        case TextBlock(text=text):
+        case items.TextBlock(text=text):
             return short(text_of(bytes(text)), size)
-        case ThinkingBlock(text=text):
+        case items.ThinkingBlock(text=text):
             words = short(text_of(bytes(text)), 60)
             return f"[thinking: {words}]" if words else "[thinking]"
-        case ImageBlock(media_type=media, data=data):
+        case items.ImageBlock(media_type=media, data=data):
             return f"[image {media}, {len(bytes(data)):,} bytes]"
-        case RawBlock(json=raw):
+        case items.RawBlock(json=raw):
             return _raw_block(bytes(raw))
 
 

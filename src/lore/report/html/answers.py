@@ -19,7 +19,7 @@ from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
 from lore.model.results.simulate import SimulateResult
-from lore.report import compacted, simulation
+from lore.report import compacted, overview, simulation
 from lore.report.commands import shorten_path
 from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
@@ -27,19 +27,6 @@ from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.html.blocks import SHOWN_BARS, BarPart, Intro, PageBar, PageBlock, table_of
 from lore.report.measured import measured_view
-from lore.report.overview import (
-    COST_PARTS,
-    cost_of,
-    describe_compactions,
-    describe_inherited,
-    first_in_words,
-    money,
-    rebilled_of,
-    span_in_words,
-    tokens_of,
-    unpriced_parts,
-    write_groups,
-)
 from lore.report.plain import counted
 from lore.report.sentences.findings import describe_rebilled, describe_surcharges, in_dollars
 from lore.report.sentences.spending import label_of
@@ -58,22 +45,22 @@ def describe_spending(spending: Spending) -> str:
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    cost = cost_of(spending)
+    cost = overview.cost_of(spending)
     parts = [f"{cost[:1].upper()}{cost[1:]} for {what}."]
-    if missing := unpriced_parts(spending):
+    if missing := overview.unpriced_parts(spending):
         parts.append(f"{missing[:1].upper()}{missing[1:]}.")
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
         share = percent(dollars / spending.dollars) if dollars and spending.dollars else ""
-        cost = share and f"{rebilled_of(spending)} ({share}), "
-        parts.append(f"Re-billed: {cost}{tokens_of(tokens)} tokens.")
+        cost = share and f"{overview.rebilled_of(spending)} ({share}), "
+        parts.append(f"Re-billed: {cost}{overview.tokens_of(tokens)} tokens.")
     elif reads_nothing(spending):
         parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
     elif spending.requests > spending.unbilled:
         parts.append("Nothing was re-billed.")
     parts += [f"{text[:1].upper()}{text[1:]}." for text in describe_surcharges(spending.surcharges)]
     if spending.recorded_dollars:
-        parts.append(f"Cost as recorded: {money(spending.recorded_dollars)}.")
+        parts.append(f"Cost as recorded: {overview.money(spending.recorded_dollars)}.")
     return "\n".join(parts)
 
 
@@ -89,20 +76,23 @@ def money_block(spending: Spending) -> PageBlock:
         return PageBlock()
     parts = list[BarPart]()
     for style, size, words in _money_parts([spending]):
-        parts.append(BarPart(style, size, f"{words} {money(size)} ({percent(size / spending.dollars)})"))
+        parts.append(BarPart(style, size, f"{words} {overview.money(size)} ({percent(size / spending.dollars)})"))
     lines = (_AS_READ,) if rebilled_dollars(spending) else ()
     return PageBlock("Where the money went", lines, bars=(PageBar("", tuple(parts)),))
 
 
 def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
-    sizes = {name: sum(getattr(entry, name) or 0.0 for entry in spending) for name in COST_PARTS}
-    return tuple([BarPart(_STYLES.get(name, name), size, COST_PARTS[name]) for name, size in sizes.items() if size > 0])
+    parts = list[BarPart]()
+    for name, words in overview.COST_PARTS.items():
+        size = sum(getattr(entry, name) or 0.0 for entry in spending)
+        parts += [BarPart(_STYLES.get(name, name), size, words)] if size > 0 else []
+    return tuple(parts)
 
 
 def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by cause") -> PageBlock:
     """Show tokens by cause, the costliest first, with the fix of each."""
     rows = [
-        ("–" if cause.dollars is None else money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
+        ("–" if cause.dollars is None else overview.money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says + label_of(cause), cause.fix, cause.code)
         for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
     ]  # fmt: skip
@@ -123,7 +113,7 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
         for group, group_days in list(groups.items())[-SHOWN_BARS:]:
             amounts = [day.dollars for day in group_days if day.dollars is not None]
             is_part = any(day.at_least or day.unpriced or day.unbilled for day in group_days)
-            cost = money(sum(amounts), is_part=is_part) if amounts else "no known price"
+            cost = overview.money(sum(amounts), is_part=is_part) if amounts else "no known price"
             bars.append(PageBar(f"{group}: {cost}", _money_parts(group_days)))
         folded = is_open or len(groups) > limit
         is_open |= not folded
@@ -149,16 +139,16 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     missed = causes_block(result.missed, "Not re-billed, but could have been read from a cache")
     blocks = [*(() if is_one else (money_block(result.total), causes)), missed, *period_blocks(days)]
     if len(result.agents) > 1:
-        blocks += capture(partial(write_groups, result.agents, "agent"), "By agent")
+        blocks += capture(partial(overview.write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):
-        blocks += capture(partial(write_groups, result.groups, result.by), f"By {result.by}")
+        blocks += capture(partial(overview.write_groups, result.groups, result.by), f"By {result.by}")
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
     if result.inherited is not None:
-        lines.append(f"not in the cost: {describe_inherited(result.inherited)}")
+        lines.append(f"not in the cost: {overview.describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
-    heading = f"What agents spent, {span_in_words(result.since, result.until)}"
-    fix, reason = first_in_words(result)
-    first, saving = fix and f"Do first: {fix} ({reason}).", describe_compactions(result)
+    heading = f"What agents spent, {overview.span_in_words(result.since, result.until)}"
+    fix, reason = overview.first_in_words(result)
+    first, saving = fix and f"Do first: {fix} ({reason}).", overview.describe_compactions(result)
     saving = saving and f"Largest saving: {saving}."
     lead = "" if is_one else "\n".join(filter(None, (describe_spending(result.total), saving, first)))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
