@@ -45,8 +45,6 @@ from lore.report.sentences.spending import cause_in_words
 
 T = TypeVar("T")
 
-# texts
-
 # Members of request bodies in the known dialects. The members of a tool's schema are a writer's own: only these stay.
 _MEMBERS = frozenset(
     ("messages", "input", "contents", "content", "parts", "text", "type", "role", "system",
@@ -140,8 +138,6 @@ def redacted_error(error: LoreError) -> LoreError:
     new_error.exit_code = error.exit_code
     return new_error
 
-
-# results
 
 _CLIENT = re.compile(r"[a-z][a-z-]{0,30}( \d[\d.]{0,20})?")  # its name, and the number of a release
 # Words of known formats for what started a compaction, the author of a message, why a response stopped, and

@@ -88,9 +88,6 @@ def write_simulated(
     write_problems(visible_problems, out)
 
 
-# turns
-
-
 def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: bool) -> None:
     """Write a row for every turn, or for those that lost tokens, with the evidence of its cause."""
     known = (turn.cause or turn.predicted.read_tokens is not None or _billed_read(turn) is not None for turn in turns)
@@ -157,9 +154,6 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
         groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
         bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // peak)] for group in groups)
         out.print(line(f"  {name:<{size}} ", (bars, colour)))
-
-
-# sums
 
 
 def _sums(result: results.SimulateResult, out: Console) -> None:

@@ -152,9 +152,6 @@ def merge_metadata(stored: bytes, new: bytes) -> bytes:
     return object_of({**(raw_members(stored) or {}), **members})
 
 
-# whole sessions
-
-
 def settle_new(line: bytes, stored: Stored | None) -> PendingChange | Head:
     """Return the change that creates a session; raises ConflictError if it exists with another header."""
     header = read_header(line)

@@ -51,9 +51,6 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)}
 
 
-# writing
-
-
 def is_record(line: bytes) -> bool:
     """Return whether a line was written as a record; with one damaged byte it still begins or ends like one."""
     return line.startswith(_BEGIN) or line.endswith(_END_MARK)
@@ -77,9 +74,6 @@ def encode_save(change: PendingChange, *, is_new: bool) -> bytes:
         hint = "leave it out: `lore store import` does"
         raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
     return b"\n".join((*change.lines, line, b"") if is_new else (line, *change.lines, b""))
-
-
-# reading
 
 
 @dataclass(slots=True)
@@ -161,9 +155,6 @@ def _parse_record(line: bytes) -> Saved | None:
 
 def _metadata(record: Saved) -> bytes:
     return EMPTY if is_absent(record.metadata) else bytes(record.metadata)
-
-
-# a session's file
 
 
 def log_name(session_id: str) -> str:

@@ -83,9 +83,6 @@ def digest_notes(leaf_id: str | None, metadata: bytes) -> str:
 NOTHING = Head(0, SEED.hex(), digest_notes(None, EMPTY))  # of a session without events
 
 
-# the header
-
-
 def read_header(line: bytes) -> SessionSummary:
     """Return the session that a header begins, without events; raises StoreError if it is another event, or names none.
 
@@ -103,9 +100,6 @@ def read_header(line: bytes) -> SessionSummary:
         parent_session_id=event.parent_session_id, created_at=event.at if is_id(event.at) else None,
         user_id=event.user_id, agent_id=event.agent_id, turns=0,
     )  # fmt: skip
-
-
-# activity
 
 
 class _Timed(msgspec.Struct):

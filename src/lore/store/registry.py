@@ -43,9 +43,6 @@ def ignore(_: str) -> None:
     """Ignore a message for the user."""
 
 
-# opening
-
-
 def scheme_of(url: str) -> str | None:
     """Return the scheme of a store's URL; None for all other text."""
     match = _SCHEME.match(url)
@@ -141,9 +138,6 @@ def notes_on_readers(paths: Iterable[str]) -> tuple[str, ...]:
             if mode & 0o077 and not stat.S_ISLNK(status.st_mode):
                 notes.append(f"{printable(path)} can be read by other users (mode {mode:04o}): `chmod go-rwx` it")
     return tuple(notes)
-
-
-# sessions by name
 
 
 class SessionAddress(Struct, frozen=True):

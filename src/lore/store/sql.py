@@ -56,8 +56,6 @@ class SqlTransaction(Protocol):
         ...
 
 
-# the tables
-
 SCHEMA_VERSION = 7
 TABLES = frozenset({"sessions", "events", "bindings"})
 
@@ -67,9 +65,6 @@ def make_tables(tx: SqlTransaction, types: Mapping[str, str]) -> None:
     schema = resources.files("lore.store").joinpath("schema.sql").read_text("utf-8").partition("\n\n")[2]
     for statement in schema.split(";\n")[:-1]:
         tx.execute(statement.format_map(types).strip())
-
-
-# rows
 
 
 def _convert_rows(rows: object, kind: type[_T]) -> _T:
@@ -191,9 +186,6 @@ def _write_events(tx: SqlTransaction, key: int, change: PendingChange) -> None:
     events = enumerate(zip(change.lines, change.digests, strict=True), change.before.head.number + 1)
     sql = "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)"
     tx.executemany(sql, ((key, number, line, digest) for number, (line, digest) in events))
-
-
-# the store
 
 
 class SqlStore(DeltaStore):
@@ -332,9 +324,6 @@ def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
     sql = "SELECT session_id FROM bindings JOIN sessions USING (session) WHERE client_key = ?"
     rows = _convert_rows(tx.execute(sql, (client_key,)), list[tuple[str]])
     return rows[0][0] if rows else None
-
-
-# verifying
 
 
 def _verify_session(session: SqlSession) -> Verified:

@@ -336,9 +336,6 @@ def _make_in_memory() -> sqlite3.Connection:
     return connection
 
 
-# files
-
-
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
@@ -377,8 +374,6 @@ def _make_file(path: str) -> None:
     except OSError as error:
         raise StoreError(f"{printable(path)} cannot be made: {error.strerror}", hint="choose another place") from error
 
-
-# errors
 
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
 _VERIFY = f"`lore store verify` names what is damaged; if it cannot be opened: {_RESCUE}"

@@ -48,9 +48,6 @@ def command_of(result: Reported) -> str:
     return "lore check" if isinstance(result, CheckResult) else "lore lint"
 
 
-# which findings are shown
-
-
 def select_findings(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
     """Return the findings to show: all if `verbose`, else all but notes."""
     return [finding for finding in findings if verbose or finding.severity != "note"]
@@ -108,9 +105,6 @@ def _turn_of_message(sums: Finding, group: Sequence[Finding]) -> str:
     """Return the turn of a group's message, to precede it; empty if all turns have the same message."""
     is_shared = len({finding.message for finding in group}) == 1
     return "" if is_shared or sums.turn is None else f"turn {sums.turn}: "
-
-
-# findings
 
 
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
@@ -183,9 +177,6 @@ def describe_turns(group: Sequence[Finding]) -> str:
     suffix = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
     chain = "" if first.chain in (None, "main") else f" of {first.chain}"
     return f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{suffix}{chain}"
-
-
-# the report
 
 
 class Terminal:

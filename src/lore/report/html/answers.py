@@ -37,9 +37,6 @@ SHOWN_FINDINGS = 20  # more are folded
 _STYLES = {"reading": "read", "context": "written", "paid_again": "waste"}  # of parts of a cost, if not their name
 
 
-# costs
-
-
 def describe_spending(spending: Spending) -> str:
     """Return what requests cost and how much of that was re-billed: a sentence a line."""
     what = counted(spending.requests, "request")
@@ -127,9 +124,6 @@ def _week_of(day: str) -> str:
     except ValueError:
         return day
     return f"week of {calendar_day - timedelta(calendar_day.weekday())}"
-
-
-# answers of commands
 
 
 def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
