@@ -131,10 +131,7 @@ def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable
 
 
 def list_unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: bool) -> list[str]:
-    """Return the parts of a prompt that are not recorded, or recorded in an unknown form (`records`, by kind).
-
-    `completes`: options can add the missing parts.
-    """
+    """Return which parts of a prompt are not recorded or of unknown form (`records`); `completes`: options add them."""
     notes, missing = list[str](), {"the system prompt": "--system"} if not system else {}
     missing |= {"the tools": "--tools"} if not tools else {}
     if missing:

@@ -139,10 +139,7 @@ def billed_reads(turns: Sequence[results.SimulatedTurn]) -> list[int]:
 
 
 def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
-    """Draw one line for each row (name, tokens by turn, colour), on one scale.
-
-    A column is one turn, or the smallest value of several turns if there are too many.
-    """
+    """Draw a line for each row (name, tokens by turn, colour); a column is one turn, or the smallest of several."""
     peak = max((value for _, values, _ in rows for value in values), default=0)
     count = min((len(values) for _, values, _ in rows), default=0)
     size = max((len(name) for name, *_ in rows), default=0)
@@ -237,9 +234,8 @@ def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> Non
             continue
         if row.by != previous_group:
             out.print(line((f"by {row.by}:", "bold")))
-        previous_group = row.by
-        note = "  (few turns)" if row.appends < _FEW_APPENDS else ""
-        out.print(line(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){note}"))
+        previous_group, note = row.by, "  (few turns)" if row.appends < _FEW_APPENDS else ""
+        out.print(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){note}")
 
 
 def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:

@@ -59,10 +59,7 @@ class Junit:
 def _add_case(
     suite: Element, name: str, path: str, findings: Sequence[Finding], unjudged: str, *, verbose: bool
 ) -> str:  # fmt: skip
-    """Add the test case of a recording; return its element `failure` or `error`, empty if it passed.
-
-    `unjudged` is why not all of the recording was judged.
-    """
+    """Add the test case of a recording; return `failure`, `error` (it was not judged) or "" if it passed."""
     shown_path = visible(path_below(path).removeprefix("./"))  # `lore check` and `lore check .` name a test alike
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
     line = next((finding.line for finding in findings if finding.line is not None), None)

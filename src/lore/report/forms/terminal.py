@@ -63,10 +63,9 @@ def _badness(finding: Finding) -> tuple[int, float, int]:
 
 
 def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
-    """Group findings that have one cause at one place of a file, in the order of first findings; not if `verbose`.
+    """Group findings of one cause, evidence and provider's verdict at one place of a file; not if `verbose`.
 
     Breaks of a file without a known cause are one group: a cache drops repeatedly for one reason, not in the recording.
-    Findings with other evidence, or another verdict of the provider, are in another group.
     """
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
@@ -89,10 +88,7 @@ def _with_sums(group: Sequence[Finding]) -> Finding:
 
 
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
-    """Return findings worst first, each with the turns in which it was found.
-
-    Without `verbose`, those of one cause and place are one: that of the first turn, with the cost of all turns.
-    """
+    """Return findings worst first, each with its turns; if not `verbose`, those of one cause and place as one."""
     merged = list[tuple[Finding, str]]()
     for group in group_findings(select_findings(findings, verbose=verbose), verbose=verbose):
         sums = _with_sums(group)
@@ -110,9 +106,8 @@ def _turn_of_message(sums: Finding, group: Sequence[Finding]) -> str:
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
     """Write findings, and return the number of blocks.
 
-    Without `verbose`, findings of one cause and place are one block, errors come first, then the costliest, and of the
-    warnings of a cause all but the two costliest blocks are one line. What is ruled out for an unexplained fall is
-    written once.
+    Without `verbose`, findings of one cause and place are one block, errors come first, then the costliest; of a cause
+    the first two blocks of warnings are written, and what is ruled out for an unexplained fall once.
     """
     groups, written = group_findings(select_findings(findings, verbose=verbose), verbose=verbose), Counter[str]()
     hidden_groups: dict[str, list[Finding]] = {}
@@ -163,14 +158,13 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
 
 def describe_turns(group: Sequence[Finding]) -> str:
     """Return the turns of findings of one cause and place, and their chain; empty if they have none."""
-    first = group[0]
+    first, chains = group[0], len({finding.chain for finding in group})
     if first.turn is None:
         return counted(first.times, "turn") if first.times > 1 else ""
     if len(group) == 1:
         request_count = first.evidence.requests if isinstance(first.evidence, ReadPlateau) else 1
         prefix = "" if request_count == 1 else f"{counted(request_count, 'turn')}, the first of them "
         return prefix + turn_of(first.turn, first.chain)
-    chains = len({finding.chain for finding in group})
     if chains > 1:
         return f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}"
     turns = list(dict.fromkeys(finding.turn for finding in group))

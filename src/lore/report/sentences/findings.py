@@ -65,10 +65,7 @@ def format_usage(billed: _Counts) -> str:
 
 
 def format_loss(cause: Finding | results.CauseResult) -> str:
-    """Return how many tokens a cache break re-billed, or another finding left unread, with their cost.
-
-    The cost is the difference to reading them from the cache. Estimated tokens are marked as such.
-    """
+    """Return how many tokens a cache break re-billed, or another finding left unread, and their cost beyond a read."""
     about, estimated = ("about ", "estimated") if cause.tokens == "estimated" else ("", "")
     what = "re-billed" if cause.is_break else "could have been read from a cache"
     cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
