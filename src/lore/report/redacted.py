@@ -244,23 +244,18 @@ def _by_field(result: Any) -> Any:
 
 
 def _value(value: Any, change: Callable[[str], str]) -> Any:
-    match value:
-        case str():
-            return change(value)
-        case Raw():
-            return _raw(value)
-        case Struct():
-            return redacted(value)
-        case list():
-            return [_value(part, change) for part in cast("list[Any]", value)]
-        case tuple():
-            if hasattr(cast("Any", value), "_fields"):
-                return redacted(cast("Any", value))
-            return tuple([_value(part, change) for part in cast("tuple[Any, ...]", value)])
-        case dict():
-            return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
-        case _:
-            return value
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Raw):
+        return _raw(value)
+    if isinstance(value, Struct) or hasattr(value, "_fields"):
+        return redacted(value)
+    if isinstance(value, list | tuple):
+        parts = [_value(part, change) for part in cast("Iterable[Any]", value)]
+        return parts if isinstance(value, list) else tuple(parts)
+    if isinstance(value, dict):
+        return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
+    return value
 
 
 def _raw(raw: Raw) -> Raw:
@@ -297,9 +292,6 @@ def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, li
     folded = redacted(replace(result, timeline=[], injected=[]))
     timeline = [Raw(encode_item(item)) for item in redacted_items]
     return replace(folded, timeline=timeline, injected=injected), redacted_items
-
-
-# Structs with a field that says what another one holds
 
 
 _NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # names of groups, by the key of grouping

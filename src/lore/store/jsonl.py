@@ -27,7 +27,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TypeVar
 
 import msgspec
@@ -227,19 +227,16 @@ class Jsonl(DeltaStore):
     def _verify(self, name: str) -> Verified | None:
         """Verify a session, again under its lock if it seems damaged: a writer may have been at work."""
         path = self._file(name)
-        with ExitStack() as stack:
-            for is_locked in (False, True):
-                if is_locked:
-                    stack.enter_context(self._exclude_writers(name))
-                try:
-                    with _open_file(path) as log:
-                        verified = log.verify()
-                except FileNotFoundError:  # deleted meanwhile
-                    return None
-                except StoreError as error:  # a symbolic link, or a disk that does not answer
-                    verified = Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
-                if not verified.damage:
-                    break
+        for guard in (nullcontext(), self._exclude_writers(name)):
+            try:
+                with guard, _open_file(path) as log:
+                    verified = log.verify()
+            except FileNotFoundError:  # deleted meanwhile
+                return None
+            except StoreError as error:  # a symbolic link, or a disk that does not answer
+                verified = Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
+            if not verified.damage:
+                break
         return verified
 
     def vacuum(self) -> int:
