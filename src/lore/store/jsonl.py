@@ -1,9 +1,4 @@
-"""`jsonl:DIR`: a folder with one log a session, which every reader of lore's logs reads.
-
-    lore-store.json     says that the folder is lore's, and which version of the layout it has
-    NAME.jsonl          a session (`jsonl_log`)
-    bindings.json       which session each client means, as one JSON object
-    .NAME.….lock        the lock of a file; .NAME.….part is a file that is being written
+"""`jsonl:DIR`: a folder with one log a session, which every reader of lore's logs reads (`WRITING.md` lists its files).
 
 A save is one write and one fsync at the end of the log, so it costs O(the new events). A new log is written under
 another name and then renamed. An incomplete save at the end, of a writer that died, is left out by readers and

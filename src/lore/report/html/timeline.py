@@ -50,7 +50,13 @@ class Timeline(NamedTuple):
 
 def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     """Return the drawing of a chain's turns."""
-    counts = [_count_prompt(turn) for turn in turns]
+    counts: list[list[int]] = []  # tokens read, written and left uncached; 0 if they are neither billed nor predicted
+    for turn in turns:
+        source = turn.played.billed
+        if source is None or (source.read_tokens is None and source.uncached_tokens is None):
+            source = turn.played.predicted
+        prompt = source.read_tokens, source.write_tokens, source.uncached_tokens
+        counts.append([max(0, count or 0) for count in prompt])
     shares_read = [prompt[0] / sum(prompt) if sum(prompt) else 1.0 for prompt in counts]
     grouped = max(1, -(-len(counts) // COLUMNS))
     groups = [range(at, min(at + grouped, len(counts))) for at in range(0, len(counts), grouped)]
@@ -66,14 +72,6 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
         predicted = [tokens or 0 for tokens in predicted]
         layers.append(("predicted", f"M0 {_height(predicted[0], most)}{_outline(predicted, most)}"))
     return Timeline(len(columns), grouped, most, layers, _merge_marks(turns, grouped))
-
-
-def _count_prompt(turn: PageTurn) -> list[int]:
-    """Return the tokens read, written and left uncached; 0 if neither the usage nor a prediction counts them."""
-    source = turn.played.billed
-    if source is None or (source.read_tokens is None and source.uncached_tokens is None):
-        source = turn.played.predicted
-    return [max(0, count or 0) for count in (source.read_tokens, source.write_tokens, source.uncached_tokens)]
 
 
 def kind_of(cause: CauseResult) -> str:
