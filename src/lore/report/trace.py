@@ -16,9 +16,9 @@ its trace processor, which drops overlapping slices (both read on 2026-11-23).
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -72,35 +72,33 @@ class Slice(NamedTuple):
 
 def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
     """Return a trace of requests, each with the file of its session or subagent, in the order of their recordings."""
-    agents, chains = dict[str, str](), dict[str, dict[tuple[str, str], list[LedgerRow]]]()
+    agents, chains = dict[str, str](), dict[tuple[str, str, str], list[LedgerRow]]()
     for file, request in requests:
         agents.setdefault(request.session, request.agent)
-        chains.setdefault(request.session, {}).setdefault((file, request.row.chain), []).append(request.row)
-    lanes = {session: {place: _slices(rows) for place, rows in by_lane.items()} for session, by_lane in chains.items()}
-    starts = {
-        session: min((slices[0].begin for slices in by_lane.values() if _is_timed(slices)), default=None)
-        for session, by_lane in lanes.items()
-    }
-    known_starts = [start for start in starts.values() if start is not None]
-    begin = min(known_starts, default=0)
-    events, threads = list[TraceEvent](), count(1)
-    for session, by_lane in lanes.items():
-        start, names, process = starts[session], dict[str, int](), 0
-        for (file, chain), slices in by_lane.items():
-            thread, timed = next(threads), _is_timed(slices)
-            name = _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
-            name = _unused_name(names, name if timed else f"{name} ({UNTIMED})")
-            origin = begin if timed else 0 if start is None else begin - start
-            event = partial(_event, process or thread, thread, origin)
-            if not process:
-                process, title = thread, f"{visible(agents[session])}: {visible(session)}"
-                events.append(event("process_name", "M", origin, {"name": title}))
-            events.append(event("thread_name", "M", origin, {"name": name}))
-            events.append(event("thread_sort_index", "M", origin, {"sort_index": thread}))
-            events += _lane_events(name, slices, event)
+        chains.setdefault((request.session, file, request.row.chain), []).append(request.row)
+    order = {session: number for number, session in enumerate(agents)}
+    lanes = sorted(((place, _slices(rows)) for place, rows in chains.items()), key=lambda lane: order[lane[0][0]])
+    timed_lanes = [_is_timed(slices) for _, slices in lanes]
+    starts = dict[str, int]()  # of sessions with recorded times
+    for ((session, *_), slices), is_timed in zip(lanes, timed_lanes, strict=True):
+        if is_timed:
+            starts[session] = min(slices[0].begin, starts.get(session, slices[0].begin))
+    begin = min(starts.values(), default=0)
+    events, names, processes = list[TraceEvent](), defaultdict[str, dict[str, int]](dict), dict[str, int]()
+    for thread, ((session, file, chain), slices) in enumerate(lanes, 1):
+        is_timed, process = timed_lanes[thread - 1], processes.setdefault(session, thread)
+        name = _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
+        name = _unused_name(names[session], name if is_timed else f"{name} ({UNTIMED})")
+        origin = begin if is_timed else begin - starts.get(session, begin)
+        event = partial(_event, process, thread, origin)
+        if process == thread:
+            title = f"{visible(agents[session])}: {visible(session)}"
+            events.append(event("process_name", "M", origin, {"name": title}))
+        events.append(event("thread_name", "M", origin, {"name": name}))
+        events.append(event("thread_sort_index", "M", origin, {"sort_index": thread}))
+        events += _lane_events(name, slices, event)
     metadata = {"writer": f"lore {lore.__version__}"}
-    metadata["begin"] = format_timestamp(begin / SECOND) if known_starts else "not recorded"
-    timed_lanes = [_is_timed(slices) for by_lane in lanes.values() for slices in by_lane.values()]
+    metadata["begin"] = format_timestamp(begin / SECOND) if starts else "not recorded"
     if not all(timed_lanes):
         metadata["note"] = f"{UNTIMED} (lanes: {timed_lanes.count(False):,} of {len(timed_lanes):,})"
     return Trace(traceEvents=events, otherData=metadata)
