@@ -94,7 +94,7 @@ def when(
 
 
 def day_of(at: float | None) -> str:
-    """Return the day of a time on this machine, `unknown` if there is none."""
+    """Return the day of a time on this machine, or `unknown`."""
     return local_time(at, "%Y-%m-%d") or "unknown"
 
 

@@ -5,7 +5,7 @@ length and the beginning of its SHA-256, so that equal texts remain recognisable
 public models, dialects and numbers stay, and of a path inside a body the members that request shapes have themselves.
 Any other text is content.
 
-`FIELDS` says for each text field of each result what is made of it. A field is listed by its name, or as
+`FIELDS` names for each text field of each result the function that redacts it. A field is listed by its name, or as
 `Struct.field` if structs differ in it. Tests check that every text of every result is listed and that a hidden text is
 hidden; `lore guide reports` has the table for users. The results of a plug-in list their own fields in a class
 variable `SHOWN` (field -> row). Words of a `Literal` stay. Causes and columns are redacted when they are made
@@ -156,7 +156,7 @@ def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
     return lambda text: text if is_known(text) else digest(text)
 
 
-# What is made of a text, by the name of a row of `FIELDS`, or by its kind in evidence (`lore.model.fact`).
+# The function for a text, by the name of a row of `FIELDS`, or by its kind in evidence (`lore.model.fact`).
 CHANGES: dict[str, Callable[[str], str]] = {
     "content": digest,
     "name": digest,  # in evidence

@@ -46,7 +46,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
 _INDENT = 6  # columns, of evidence
-_WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # where there are both
+_WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
 _HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
 
 
@@ -108,7 +108,7 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
             path = turn.path
             out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
             if cause is not None:
-                is_repeated = cause.code in explained_codes  # then without what is ruled out
+                is_repeated = cause.code in explained_codes  # then the reasons ruled out are omitted
                 grounds = describe_grounds(replace(cause, ruled_out=()) if is_repeated else cause)
                 out.print(line(" " * _INDENT, grounds), indent=_INDENT)
                 explained_codes |= set() if every else {cause.code} & {*UNEXPLAINED}

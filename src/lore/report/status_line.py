@@ -73,7 +73,7 @@ def _count(value: object) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    """Return a number that a time or a cost may be; NaN and infinity are none."""
+    """Return a number that a time or a cost may be; None for other values, NaN and infinity."""
     return float(value) if isinstance(value, int | float) and type(value) is not bool and abs(value) < 1e12 else None
 
 
