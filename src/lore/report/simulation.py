@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from lore.judge import what_if
 from lore.judge.base import sum_known
+from lore.judge.messages import describe_ruled_out
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_money
@@ -19,7 +18,6 @@ from lore.report.console import WIDTH, Console, line
 from lore.report.measured import measured_view
 from lore.report.plain import counted, format_count, path_below, when
 from lore.report.sentences.findings import (
-    describe_grounds,
     describe_interruption,
     describe_rebilled,
     describe_surcharges,
@@ -108,9 +106,9 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
             path = turn.path
             out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
             if cause is not None:
-                is_repeated = cause.code in explained_codes  # then the reasons ruled out are omitted
-                grounds = describe_grounds(replace(cause, ruled_out=()) if is_repeated else cause)
-                out.print(line(" " * _INDENT, grounds), indent=_INDENT)
+                evidence = "" if cause.evidence is None else cause.evidence.sentence()
+                ruled_out = () if cause.code in explained_codes else describe_ruled_out(cause.ruled_out)
+                out.print(line(" " * _INDENT, "; ".join([evidence or cause.message, *ruled_out])), indent=_INDENT)
                 explained_codes |= set() if every else {cause.code} & {*UNEXPLAINED}
     if len(visible_turns) < len(turns):
         breaks = sum(turn.cause is not None for turn in turns)

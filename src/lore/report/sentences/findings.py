@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from lore.cache.counts import first_pass_read
-from lore.judge.messages import MASKED, describe_ruled_out
+from lore.judge.messages import MASKED
 from lore.judge.pairs.pair import Pair, dispute_of, provider_verdict
 from lore.model import results
 from lore.model.codes import CODES, UNEXPLAINED, Code
@@ -98,12 +98,6 @@ def name_cause(cause: Finding | results.CauseResult) -> str:
 def cause_result(finding: Finding) -> results.CauseResult:
     """Return a finding as a `CauseResult`, the form in which results about a turn list it."""
     return results.copy_fields(results.CauseResult, finding, path=finding.json_path)
-
-
-def describe_grounds(cause: results.CauseResult) -> str:
-    """Return the evidence of a cause and the reasons ruled out, without its name: for a short line."""
-    evidence = cause.message if cause.evidence is None else cause.evidence.sentence()
-    return "; ".join([evidence or cause.message, *describe_ruled_out(cause.ruled_out)])
 
 
 def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
