@@ -56,7 +56,7 @@ def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) 
             prices = format_prices(side.by_price, side.billed)
             cost = f"{format_money(side.cost)}{prices and f' ({prices})'}, {side.figures}"
             out.print(line((f"{name:<16}", "bold"), f"{prompts}; {cost}"))
-    _end(result.answer, result.notes, result.problems, out, verbose=verbose)
+    _write_end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
 def _format_signed(amount: float | None) -> str:
@@ -72,11 +72,11 @@ def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None
         context = f", {event.context_tokens:,} tokens of outside context" if event.context_tokens else ""
         tokens = f"{event.before_tokens:,} tokens before, {event.after_tokens:,} after"
         out.print(line((f"{event.trigger} after turn {event.turn}: {pruned}", "bold"), f"{context}; {tokens}"))
-        out.print(f"  (estimated) {_price(event.cost)}")
-    _end(result.answer, result.notes, result.problems, out, verbose=verbose)
+        out.print(f"  (estimated) {_describe_price(event.cost)}")
+    _write_end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
-def _price(cost: CompactionCost) -> str:
+def _describe_price(cost: CompactionCost) -> str:
     if cost.next_warm is None:
         return "cost unknown: no price is known for the model"
     pays = "" if cost.pays_after is None else f", paid for after {counted(cost.pays_after, 'turn')}"
@@ -95,7 +95,7 @@ def _more(amount: float | None) -> str:
     return f"{format_money(abs(amount))} {'less' if amount < 0 else 'more'}"
 
 
-def _end(answer: str, notes: Iterable[str], problems: Sequence[Problem], out: Console, *, verbose: bool) -> None:
+def _write_end(answer: str, notes: Iterable[str], problems: Sequence[Problem], out: Console, *, verbose: bool) -> None:
     out.print(line((answer, "bold")))
     for note in notes:
         out.print(line((f"note: {note}", "dim")))
@@ -127,14 +127,14 @@ def verdict(outcome: TrialOutcome) -> str:
     share = 1 - compacted.prompt_tokens / original.prompt_tokens if original.prompt_tokens else 0.0
     change = f"{percent(min(share, 0.99))} shorter" if share >= 0 else f"{percent(-share)} longer"  # never to nothing
     longest = f"the longest {compacted.largest_tokens:,} tokens instead of {original.largest_tokens:,}"
-    sentences = [_verdict(totals), f"Prompts would have been {change} in all, {longest}."]
+    sentences = [_describe_saving(totals), f"Prompts would have been {change} in all, {longest}."]
     if totals.overfull is not None and totals.overfull[0]:
         full, fuller = totals.overfull
         sentences.append(f"{counted(full, 'turn')} filled over 90 % of the window; with the policy {fuller:,} would.")
     return " ".join(sentences)
 
 
-def _verdict(totals: CompactedTotals) -> str:
+def _describe_saving(totals: CompactedTotals) -> str:
     """Return whether a policy that fired would have saved money, and why not."""
     saved, cost, compactions = totals.saved_without_summaries, totals.without.cost, totals.fired - totals.refreshed
     parts = [counted(compactions, "compaction")] if compactions or not totals.refreshed else []
@@ -166,7 +166,7 @@ def _times_of(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _summary_note(outcome: TrialOutcome) -> str:
+def _describe_summaries(outcome: TrialOutcome) -> str:
     """Return the assumption about the summaries' size and price; of a model's at the mean prices of the session."""
     settings, totals = outcome.settings, outcome.totals
     if settings.summarizer != "extractive":
@@ -208,7 +208,7 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
         yield f"overflow: the prompt has over {cap:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
     if totals.fired:
         yield "assumes that the agent behaves the same after pruning"
-        yield _summary_note(outcome)
+        yield _describe_summaries(outcome)
     if totals.fired and settings.context_sources:
         share = f"each compaction is counted with the {most_context(settings):,} tokens that they may add"
         yield f"context sources are not asked in a dry run: {share}"

@@ -32,7 +32,7 @@ _OUTCOMES: dict[Outcome, str] = {
 _SURE = ("higher", "lower")
 
 
-def _known_costs(side: Spending) -> str:
+def _count_known_costs(side: Spending) -> str:
     part = f" ({side.at_least:,} in part)" if side.at_least else ""
     return f"{side.requests - side.unbilled - side.unpriced:,}{part}"
 
@@ -41,7 +41,7 @@ _SUMS: dict[str, Callable[[Spending], str]] = {
     "sessions": lambda side: f"{side.sessions:,}",
     "requests": lambda side: f"{side.requests:,}",
     "compactions": lambda side: f"{side.compactions:,}",
-    "requests with a known cost": _known_costs,
+    "requests with a known cost": _count_known_costs,
     "cost": cost_of,
     "re-billed": rebilled_of,
 }
@@ -57,8 +57,8 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     left, right = result.left.spending, result.right.spending
     rows = [(name, value(left), value(right), "") for name, value in _SUMS.items()]
     for measure in result.measures:
-        a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
-        rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
+        a, b = (_format_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
+        rows.append((_MEASURES[measure.name], a, b, _format_difference(measure, verbose=verbose)))
     outcomes = {entry.outcome for entry in (*result.measures, *result.causes)}
     tail = ("B compared with A",) if outcomes - {"too-few", "unknown"} else ()  # else a sentence below says so once
     heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *tail)]
@@ -103,7 +103,7 @@ def conclusions(result: Comparison) -> list[str]:
     change, left, right = result.change, result.left.spending, result.right.spending
     cost = [] if change is None else [f"B cost {describe_change(change, left, right)}"]
     differences = [
-        f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_signed(measure.difference or 0.0, measure.unit)})"
+        f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_format_signed(measure.difference or 0.0, measure.unit)})"
         for measure in result.measures
         if measure.outcome in _SURE
     ]
@@ -117,7 +117,7 @@ def conclusions(result: Comparison) -> list[str]:
     return [*cost, *(differences or [f"{reason}: compare more sessions of each side"])]
 
 
-def _value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
+def _format_value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
     if side.value is None:
         return "-"
     if unit == "share":
@@ -128,7 +128,7 @@ def _value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
     return count_of_tokens(side.value) if unit == "tokens" else format_money(side.value)
 
 
-def _difference(measure: Measure, *, verbose: bool) -> str:
+def _format_difference(measure: Measure, *, verbose: bool) -> str:
     """Return how the right side differs, if it does beyond chance; `verbose` adds the interval of the difference."""
     words, interval = _OUTCOMES[measure.outcome], measure.interval
     if measure.left.value is None or measure.right.value is None:
@@ -136,14 +136,14 @@ def _difference(measure: Measure, *, verbose: bool) -> str:
     is_shown = measure.outcome in _SURE or (verbose and measure.outcome == "no-difference")
     if measure.difference is None or not is_shown:
         return words
-    words += f": {_signed(measure.difference, measure.unit)}"
+    words += f": {_format_signed(measure.difference, measure.unit)}"
     if interval is None or not verbose:
         return words
-    low, high = (_signed(value, measure.unit).removesuffix(" points") for value in (interval.low, interval.high))
+    low, high = (_format_signed(value, measure.unit).removesuffix(" points") for value in (interval.low, interval.high))
     return f"{words} ({low} to {high}{'' if interval.over == 'sessions' else '; few sessions'})"
 
 
-def _signed(value: float, unit: str) -> str:
+def _format_signed(value: float, unit: str) -> str:
     sign, size = "-" if value < 0 else "+", abs(value)
     if unit == "share":
         return f"{sign}{100 * size:.1f} points"

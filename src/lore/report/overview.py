@@ -72,7 +72,7 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
         _write_command(choice.summing("--by model"), out)
     if result.inherited is not None:
         out.print(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}")
-    for text in (*_facts(result, verbose=verbose), *_compare_with_previous(result)):
+    for text in (*_describe_totals(result, verbose=verbose), *_compare_with_previous(result)):
         out.print(text)
     if result.before is not None and result.before.requests and (command := choice.comparison_command()):
         _write_command(command, out)
@@ -85,9 +85,9 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
     out.print()
     _write_rebilled(result, out, choice, verbose=verbose)
     for cause in result.missed:  # sent at the full price although a cache could have held them
-        cost, tokens = _amounts([cause])
+        cost, tokens = _sum_amounts([cause])
         size = f"{'' if cost == '-' else f'{cost}, '}{tokens} tokens"
-        reason = f": {cause.says}, {_where(cause)}; to do: {choice.advice(cause.fix)}"
+        reason = f": {cause.says}, {_count_places(cause)}; to do: {choice.advice(cause.fix)}"
         out.print(line((f"not re-billed, but could have been read from a cache: {size}", "bold"), reason))
     _write_first(result, out, choice)
     _write_notes(result, out, choice)
@@ -194,7 +194,7 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
 
 
-def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
+def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
     total, recorded_costs = result.total, list[str]()
     for agent in result.agents:
@@ -208,7 +208,7 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
         larger = f"; with the larger cost of each agent {money(most, is_part=is_part(total))}" if is_more else ""
         yield f"as the agents recorded it: {'; '.join(recorded_costs)}{larger}"
     yield from describe_surcharges(total.surcharges)
-    yield from (_limit(limit, result.until or 0.0) for limit in result.limits)
+    yield from (_describe_limit(limit, result.until or 0.0) for limit in result.limits)
     if total.dollars:
         sizes = {words: getattr(total, name) or 0.0 for name, words in COST_PARTS.items() if name not in _KINDS}
         sizes["re-billed"] = rebilled_dollars(total) or 0.0
@@ -244,7 +244,7 @@ def _compare_with_previous(result: Overview) -> Iterator[str]:
         yield f"now {describe_change(result.change, previous, result.total)}"
 
 
-def _limit(limit: PlanLimit, now: float) -> str:
+def _describe_limit(limit: PlanLimit, now: float) -> str:
     """Return the unused part of a plan's window, when it resets, and the requests sent in it."""
     window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
     is_soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
@@ -276,31 +276,31 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
     rows, other_causes = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
         if verbose or (len(rows) < _CAUSES and not 0 < (cause.dollars or 0.0) < _CENT):
-            says = f"{cause.says}{label_of(cause)}, {_where(cause)}"
-            rows.append((*_amounts([cause]), says, choice.advice(cause.fix)))
+            says = f"{cause.says}{label_of(cause)}, {_count_places(cause)}"
+            rows.append((*_sum_amounts([cause]), says, choice.advice(cause.fix)))
         else:
             other_causes.append(cause)
     if other_causes:
-        rows.append((*_amounts(other_causes), counted(len(other_causes), "other cause"), "-v shows all"))
+        rows.append((*_sum_amounts(other_causes), counted(len(other_causes), "other cause"), "-v shows all"))
     if unexplained := result.unexplained:
         turns = counted(sum(cause.turns for cause in unexplained), "turn")
         says = f"no certain cause, in {turns}", "yellow"
-        rows.append((*_amounts(unexplained), says, "-v shows it by cause"))
+        rows.append((*_sum_amounts(unexplained), says, "-v shows it by cause"))
         for cause in unexplained if verbose else ():
-            rows.append((*_amounts([cause]), f"  {cause.says}, {_where(cause)}", choice.advice(cause.fix)))
+            rows.append((*_sum_amounts([cause]), f"  {cause.says}, {_count_places(cause)}", choice.advice(cause.fix)))
     columns = slice(0 if dollars is not None else 1, None)
     write_table(_CAUSE_COLUMNS[columns], [row[columns] for row in rows], out)
     if unexplained and (most := unexplained[0].most) is not None:
-        description = f"{unexplained[0].says}{_in_session(most)}"
+        description = f"{unexplained[0].says}{_describe_session(most)}"
         out.print(line((f"most of what has no certain cause: {description}", "yellow")))
         _write_command(_check_command(unexplained[0], choice), out)
 
 
-def _where(cause: SpendingCause) -> str:
+def _count_places(cause: SpendingCause) -> str:
     return "in " + (counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn"))
 
 
-def _in_session(most: CauseSession) -> str:
+def _describe_session(most: CauseSession) -> str:
     """Return what a cause cost in one session, and in which project."""
     cost = f"{money(most.dollars)} in " if most.dollars else ""
     project = f" of {last_part(most.project)}" if most.project else ""
@@ -314,7 +314,7 @@ def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
     return f"lore check {quoted_path} --select {cause.code}{shows_notes}" if quoted_path else cause.command
 
 
-def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
+def _sum_amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
     """Return the cost and the tokens of causes."""
     amounts = [cause.dollars for cause in causes if cause.dollars is not None]
     is_part = any(cause.unpriced_tokens for cause in causes)
@@ -344,12 +344,12 @@ def first_in_words(result: Overview) -> tuple[str, str]:
     causes = _first_causes(result)
     if not causes:
         return "", ""
-    first, (cost, tokens) = causes[0], _amounts(causes)
+    first, (cost, tokens) = causes[0], _sum_amounts(causes)
     amount = f"{tokens} tokens" if cost == "-" else cost
     what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
     what = what if first in result.causes else "that a cache could have saved"
     says = join_names([cause.says for cause in causes], 2)
-    most = "" if first.most is None else f"; most of it{_in_session(first.most)}"
+    most = "" if first.most is None else f"; most of it{_describe_session(first.most)}"
     return first.fix, f"{amount} {what}: {says}{most}"
 
 

@@ -212,7 +212,7 @@ ROWS = {field: row for row, fields in FIELDS.items() for field in fields}
 def redacted(result: T) -> T:
     """Return a result, or a part of one, without content."""
     kind: type = type(cast("object", result))
-    return _STRUCTS.get(kind, _by_field)(result)
+    return _STRUCTS.get(kind, _redact_fields)(result)
 
 
 redacted_result = redacted  # the public name: `lore.report.redacted` is this package
@@ -238,27 +238,27 @@ def redacted_problem(problem: Problem) -> Problem:
     return problem if problem.code == Code.ENGINES_MIXED else replace(problem, message=digest(problem.message))
 
 
-def _by_field(result: Any) -> Any:
-    changed = {name: _value(getattr(result, name), change) for name, change in _changes(result.__class__)}
+def _redact_fields(result: Any) -> Any:
+    changed = {name: _redact(getattr(result, name), change) for name, change in _field_changes(result.__class__)}
     return replace(result, **changed) if isinstance(result, Struct) else result._replace(**changed)
 
 
-def _value(value: Any, change: Callable[[str], str]) -> Any:
+def _redact(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Raw):
-        return _raw(value)
+        return _redact_raw(value)
     if isinstance(value, Struct) or hasattr(value, "_fields"):
         return redacted(value)
     if isinstance(value, list | tuple):
-        parts = [_value(part, change) for part in cast("Iterable[Any]", value)]
+        parts = [_redact(part, change) for part in cast("Iterable[Any]", value)]
         return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, dict):
-        return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
+        return {_redact(key, change): _redact(part, change) for key, part in cast("dict[Any, Any]", value).items()}
     return value
 
 
-def _raw(raw: Raw) -> Raw:
+def _redact_raw(raw: Raw) -> Raw:
     """Return the digest of a JSON string's text, or of another value's JSON."""
     if is_absent(raw):
         return raw
@@ -267,7 +267,7 @@ def _raw(raw: Raw) -> Raw:
 
 
 @cache
-def _changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
+def _field_changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
     """Return the fields of a type, each with the function for its texts."""
     hints, plugin_rows = get_type_hints(kind), getattr(kind, "SHOWN", {})
     rows = {
@@ -297,17 +297,17 @@ def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, li
 _NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # names of groups, by the key of grouping
 
 
-def _grouped(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityResult:
+def _redact_group(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityResult:
     return replace(row, name=_NAMES.get(row.by, str)(row.name))
 
 
-def _overview(result: Overview) -> Overview:
+def _redact_overview(result: Overview) -> Overview:
     name = _NAMES.get(result.by or "", str)
-    groups = [replace(_by_field(group), name=name(group.name)) for group in result.groups]
-    return replace(_by_field(result), groups=groups)
+    groups = [replace(_redact_fields(group), name=name(group.name)) for group in result.groups]
+    return replace(_redact_fields(result), groups=groups)
 
 
-def _simulated(result: SimulateResult) -> SimulateResult:
+def _redact_simulation(result: SimulateResult) -> SimulateResult:
     """Return a simulation whose notes name neither tools nor models that are not public."""
     models, notes = {turn.model for turn in result.turns if turn.model is not None}, list[str]()
     for note in result.notes:
@@ -317,12 +317,12 @@ def _simulated(result: SimulateResult) -> SimulateResult:
             for model in models:
                 note = note.replace(model, redacted_model(model))
         notes.append(note)
-    return replace(_by_field(result), notes=notes)
+    return replace(_redact_fields(result), notes=notes)
 
 
-def _diff(diff: DiffResult) -> DiffResult:
+def _redact_diff(diff: DiffResult) -> DiffResult:
     """Return a comparison without content, its chain redacted in the names `FILE#CHAIN:TURN` too."""
-    copy: DiffResult = _by_field(diff)
+    copy: DiffResult = _redact_fields(diff)
     left_side, right_side = (
         replace(side, name=side.name.replace(f"#{diff.chain}:", f"#{copy.chain}:")) for side in (copy.left, copy.right)
     )
@@ -332,18 +332,18 @@ def _diff(diff: DiffResult) -> DiffResult:
 def redacted_cause(cause: SpendingCause) -> SpendingCause:
     """Return the cost of a cause in words, without the names in it except public models."""
     most = None if cause.most is None else redacted(cause.most)
-    return cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names)), most=most))
+    return cause_in_words(replace(cause, names=list(map(_change_of_names(cause.code), cause.names)), most=most))
 
 
-def _names_of(code: str) -> Callable[[str], str]:
+def _change_of_names(code: str) -> Callable[[str], str]:
     return redacted_model if code == Code.MODEL_CHANGED else digest
 
 
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
-    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Overview: _overview,
-    Loss: lambda loss: replace(loss, names=tuple(map(_names_of(loss.code), loss.names))),
-    GroupResult: _grouped, ReliabilityResult: _grouped, SimulateResult: _simulated, DiffResult: _diff,
-    RawBlock: lambda block: RawBlock(_raw(block.json)),
+    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Overview: _redact_overview,
+    GroupResult: _redact_group, ReliabilityResult: _redact_group, SimulateResult: _redact_simulation,
+    DiffResult: _redact_diff, RawBlock: lambda block: RawBlock(_redact_raw(block.json)),
+    Loss: lambda loss: replace(loss, names=tuple(map(_change_of_names(loss.code), loss.names))),
     LastBreak: lambda last: last._replace(says=last.plain),
 }  # fmt: skip

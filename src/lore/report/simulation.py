@@ -65,13 +65,13 @@ def write_simulated(
             draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
-        _sums(result, out)
-        for text in list(_agreement_lines(result.agreement))[: None if verbose else 1]:
+        _write_sums(result, out)
+        for text in list(_describe_agreement(result.agreement))[: None if verbose else 1]:
             out.print(text)
         if verbose:
-            _reliability(result.reliability[:1], out)
-        _groups([group for group in result.groups if verbose or group.by == "cause"], out)
-        _changes(result, out, verbose=verbose or out.is_page)
+            _write_shares_read(result.reliability[:1], out)
+        _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
+        _write_changes(result, out, verbose=verbose or out.is_page)
         for note in result.notes:
             out.print(line((f"note: {note}", "dim")))
     for text in measured_view().lines(measured, every=every) if measured is not None else ():
@@ -96,7 +96,7 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
     visible_turns = [turn for turn in turns if every or turn.cause is not None]
     if visible_turns:
         out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
-        head, *rows = align_columns([_HEADER, *map(_row, visible_turns)], range(5))
+        head, *rows = align_columns([_HEADER, *map(_format_turn, visible_turns)], range(5))
         out.print(line((head, "bold")))
         path, explained_codes = "", set[str]()
         for turn, row in zip(visible_turns, rows, strict=True):
@@ -115,7 +115,7 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
         out.hint(f"{breaks or 'none'} of {counted(len(turns), 'turn')} with a cache break", "--all shows every turn")
 
 
-def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
+def _format_turn(turn: results.SimulatedTurn) -> tuple[str, ...]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted, billed, cause = turn.predicted.read_tokens, _billed_read(turn), turn.cause
     gap = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
@@ -151,7 +151,7 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
         out.print(line(f"  {name:<{size}} ", (bars, colour)))
 
 
-def _sums(result: results.SimulateResult, out: Console) -> None:
+def _write_sums(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
         prices = format_prices(totals.by_price, totals.billed)
@@ -190,7 +190,7 @@ def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> 
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
-def _agreement_lines(agreement: results.AgreementResult) -> Iterator[str]:
+def _describe_agreement(agreement: results.AgreementResult) -> Iterator[str]:
     """Yield how close predictions were to usage, then statistics of errors, drops and new prompts."""
     if not agreement.turns:
         yield "predictions cannot be compared with usage: no two successive turns have usage"
@@ -216,13 +216,13 @@ def write_reliability(result: results.SimulateResult, out: Console) -> None:
     """Write how often the whole cached prefix was read if only the provider could lose it: overall, by model, hour …"""
     if not result.reliability:
         out.print("reliability: unknown, since no billed turn only appends to the previous one")
-    _reliability(result.reliability, out)
+    _write_shares_read(result.reliability, out)
     if result.problems:
         problems = f"{counted(len(result.problems), 'problem')} in the recordings"
         out.print(f"{problems}; the first: {result.problems[0].message}")
 
 
-def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> None:
+def _write_shares_read(rows: Sequence[results.ReliabilityResult], out: Console) -> None:
     previous_group = ""
     for row in rows:
         if row.by == "all":
@@ -236,7 +236,7 @@ def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> Non
         out.print(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){note}")
 
 
-def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
+def _write_groups(groups: Sequence[results.GroupResult], out: Console) -> None:
     for by in dict.fromkeys(group.by for group in groups):
         out.print(line((f"by {by}:", "bold")))
         for group in (group for group in groups if group.by == by):
@@ -247,7 +247,7 @@ def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
             out.print(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}")
 
 
-def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
+def _write_changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the changes that save, then those that save nothing and those whose saving is unknown."""
     changes, cost = result.what_if, result.totals.cost
     total_cost = cost.predicted if cost.billed is None else cost.billed
@@ -258,7 +258,7 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
     for change in saving_changes if verbose else saving_changes[:_CHANGES_SHOWN]:
         names = [CODES[code].name for code in change.change.removeprefix("cause=").split(",") if code in CODES]
         label = " ".join(filter(None, (change.change, ", ".join(names))))
-        out.print(f"  {label}: {_saving(change, total_cost, is_missed=change.change in missed)}")
+        out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed)}")
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
     without_saving, unknown_savings = list[str](), list[str]()
@@ -273,7 +273,7 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
 
 
-def _saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
+def _describe_saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
     """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached."""
     effect = "read from a cache" if is_missed else f"re-billed {'less' if change.tokens > 0 else 'more'}"
     reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
@@ -291,7 +291,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     groups = defaultdict[str, list[tuple[Cell, ...]]](list)
     for row in result.rules:
         place = "every provider" if row.provider == "*" else row.provider
-        cells = row.model, row.rule, _value_of(row), row.valid_from, f"{row.evidence} [{sources[row.source]}]"
+        cells = row.model, row.rule, _format_value(row), row.valid_from, f"{row.evidence} [{sources[row.source]}]"
         groups[f"{place} on {row.platform}" if row.platform else place].append(
             tuple([(cell, "cyan") for cell in cells]) if row.own else cells
         )
@@ -308,7 +308,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
 
 
-def _value_of(row: results.RuleResult) -> str:
+def _format_value(row: results.RuleResult) -> str:
     """Return a value with its unit, the size of prompts that it holds for, and its note."""
     value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
     if isinstance(row.value, bool):

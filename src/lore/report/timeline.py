@@ -72,14 +72,14 @@ def rows(result: FoldResult, timeline: list[items.Item]) -> Iterator[Row]:
 
 def write_row(row: Row, out: Console) -> None:
     """Write a row as one line; the quoted text of each block is at most as wide as the terminal."""
-    out.print(line(*_parts(row, max(_CALL, (out.room or SHOWN + _WHO) - _WHO))), indent=_WHO)
+    out.print(line(*_format_row(row, max(_CALL, (out.room or SHOWN + _WHO) - _WHO))), indent=_WHO)
 
 
-def _parts(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
+def _format_row(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
     """Return the parts of a row with their styles; quoted texts have at most `size` characters."""
     match row:
         case TurnResult(turn=number):
-            return ((f"{f'turn {number}':<10} {_request(row)}", "dim"),)
+            return ((f"{f'turn {number}':<10} {_describe_request(row)}", "dim"),)
         case InjectedResult(content=content, number=number, before_turn=turn):
             what = f"delta {number}" if row.kind == "delta" else row.kind
             words = " ".join(short(text_of(part.text)) for part in insert_texts(content) or ())
@@ -96,7 +96,7 @@ def _parts(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
             return (f"{'tool':<10}", "bold blue"), call
         case items.CompactDivider(pruned=pruned, summary=summary):
             words = "" if items.is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
-            what = f"──── compaction ({_compaction(row)}), {counted(pruned, 'item')} pruned ────{words}"
+            what = f"──── compaction ({_describe_compaction(row)}), {counted(pruned, 'item')} pruned ────{words}"
             return ((what, "yellow"),)
         case items.OpaqueItem(record=record):
             members = raw_members(bytes(record)) or {}
@@ -105,7 +105,7 @@ def _parts(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
             return ((f"{'opaque':<10} {' '.join(kinds)} {len(bytes(record)):,} bytes", "dim"),)
 
 
-def _request(turn: TurnResult) -> str:
+def _describe_request(turn: TurnResult) -> str:
     """Return when a request was sent, how long it took, and its usage."""
     parts = [] if turn.started_at is None else [short(turn.started_at, 40)]
     begin, end = parse_timestamp(turn.started_at), parse_timestamp(turn.ended_at)
@@ -131,7 +131,7 @@ def write_problems(problems: Iterable[Problem], out: Console) -> None:
         out.print(line((f"{code} {place_of(str(file), group[0].line)} {message}{suffix}", "yellow")))
 
 
-def _compaction(divider: items.CompactDivider) -> str:
+def _describe_compaction(divider: items.CompactDivider) -> str:
     """Return the trigger, the tokens before and after, and the duration of a compaction, as far as recorded."""
     parts, old_size, new_size = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
     if old_size is not None and new_size is not None:
@@ -147,11 +147,11 @@ def _compaction(divider: items.CompactDivider) -> str:
 
 def _quote(text: bytes, blocks: tuple[items.Block, ...] | None, size: int) -> str:
     if blocks is not None:
-        return " ".join(_block(block, size) for block in blocks) or "(empty)"
+        return " ".join(_quote_block(block, size) for block in blocks) or "(empty)"
     return "(empty)" if text == b"null" else short(text_of(text), size)
 
 
-def _block(block: items.Block, size: int) -> str:
+def _quote_block(block: items.Block, size: int) -> str:
     match block:
         case items.TextBlock(text=text):
             return short(text_of(bytes(text)), size)
@@ -161,14 +161,14 @@ def _block(block: items.Block, size: int) -> str:
         case items.ImageBlock(media_type=media, data=data):
             return f"[image {media}, {len(bytes(data)):,} bytes]"
         case items.RawBlock(json=raw):
-            return _raw_block(bytes(raw))
+            return _quote_raw_block(bytes(raw))
 
 
 # Types of blocks that only the provider can read.
 _SEALED = ("reasoning", "redacted_thinking", "compaction", "compaction_summary", "context_compaction")
 
 
-def _raw_block(raw: bytes) -> str:
+def _quote_raw_block(raw: bytes) -> str:
     """Return the beginning of a block in a provider's shape; of one that is encrypted its type and summary."""
     members = raw_members(raw) or {}
     kind = text_of(members.get("type", b"null"))

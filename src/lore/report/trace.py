@@ -77,7 +77,7 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
         agents.setdefault(request.session, request.agent)
         chains.setdefault((request.session, file, request.row.chain), []).append(request.row)
     order = {session: number for number, session in enumerate(agents)}
-    lanes = sorted(((place, _slices(rows)) for place, rows in chains.items()), key=lambda lane: order[lane[0][0]])
+    lanes = sorted(((place, _make_slices(rows)) for place, rows in chains.items()), key=lambda lane: order[lane[0][0]])
     timed_lanes = [_is_timed(slices) for _, slices in lanes]
     starts = dict[str, int]()  # of sessions with recorded times
     for ((session, *_), slices), is_timed in zip(lanes, timed_lanes, strict=True):
@@ -87,16 +87,16 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
     events, names, processes = list[TraceEvent](), defaultdict[str, dict[str, int]](dict), dict[str, int]()
     for thread, ((session, file, chain), slices) in enumerate(lanes, 1):
         is_timed, process = timed_lanes[thread - 1], processes.setdefault(session, thread)
-        name = _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
+        name = _shorten(chain) if file == session else f"{visible(os.path.basename(file))} {_shorten(chain)}"
         name = _unused_name(names[session], name if is_timed else f"{name} ({UNTIMED})")
         origin = begin if is_timed else begin - starts.get(session, begin)
-        event = partial(_event, process, thread, origin)
+        event = partial(_make_event, process, thread, origin)
         if process == thread:
             title = f"{visible(agents[session])}: {visible(session)}"
             events.append(event("process_name", "M", origin, {"name": title}))
         events.append(event("thread_name", "M", origin, {"name": name}))
         events.append(event("thread_sort_index", "M", origin, {"sort_index": thread}))
-        events += _lane_events(name, slices, event)
+        events += _make_lane_events(name, slices, event)
     metadata = {"writer": f"lore {lore.__version__}"}
     metadata["begin"] = format_timestamp(begin / SECOND) if starts else "not recorded"
     if not all(timed_lanes):
@@ -104,7 +104,7 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
     return Trace(traceEvents=events, otherData=metadata)
 
 
-def _slices(rows: Sequence[LedgerRow]) -> list[Slice]:
+def _make_slices(rows: Sequence[LedgerRow]) -> list[Slice]:
     """Return the slices of a chain in the order of time; its first recorded time places the turns before it."""
     times, slices = [_microseconds(row.at) for row in rows], list[Slice]()
     first = next((place for place, time in enumerate(times) if time is not None), 0)
@@ -124,7 +124,7 @@ def _microseconds(time: float | None) -> int | None:
     return round(time * SECOND) if time is not None and 0 < time < LATEST else None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return the beginning of a name, since every request repeats it."""
     return visible(text[: 20 * LONGEST])[:LONGEST]
 
@@ -139,14 +139,14 @@ def _unused_name(used: dict[str, int], name: str) -> str:
     return unused_name
 
 
-def _event(
+def _make_event(
     process: int, thread: int, origin: int, name: str, ph: Phase, at: int, args: dict[str, Any], **more: Any
 ) -> TraceEvent:  # fmt: skip
     """Return an event; `origin` is the trace's begin, on the clock of the lane."""
     return TraceEvent(name=name, ph=ph, pid=process, tid=thread, ts=at - origin, args=args, **more)
 
 
-def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceEvent]) -> Iterator[TraceEvent]:
+def _make_lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceEvent]) -> Iterator[TraceEvent]:
     """Yield the events of a lane's requests; `event` makes one of its name, phase and time."""
     end, counters = 0, dict[str, int]()
     for span, following in zip(slices, [*slices[1:], None], strict=True):
@@ -158,7 +158,7 @@ def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceE
         if loss is not None:
             title += f": {CODES[loss.code].name if loss.code in CODES else loss.code}"
             kinds = f"request,{loss.kind}"
-        args = dict(_arguments(span, measured=measured))
+        args = dict(_list_arguments(span, measured=measured))
         yield event(title, "X", span.begin, args, dur=end - span.begin, cat=kinds)
         if row.compacted:
             yield event("compacted", "i", span.begin, {}, s="t", cat="compaction")
@@ -171,13 +171,13 @@ def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceE
         yield event(f"{name}: tokens", "C", end, counters)
 
 
-def _arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
+def _list_arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
     row, loss, spent = span.row, span.row.loss, span.row.spent
     yield "turn", row.number
     yield "sent", format_timestamp(span.begin / SECOND) if span.timed else "not recorded: one turn a second"
     yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if measured else "not recorded"
     if row.model is not None:
-        yield "model", _short(row.model)
+        yield "model", _shorten(row.model)
     for kind, member in (("prompt", "prompt_tokens"), *_TOKENS, ("output", "output_tokens")):
         tokens = getattr(row, member)
         if tokens is not None:
@@ -192,6 +192,6 @@ def _arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]
         yield "cause", loss.code
         yield "kind", loss.kind
         if loss.names:
-            yield "names", ", ".join(map(_short, loss.names))
+            yield "names", ", ".join(map(_shorten, loss.names))
     if row.line is not None:
         yield "line", row.line
