@@ -18,10 +18,8 @@ _OVER_FILES = pattern(r"\blore (check|simulate)\b")
 
 
 def in_shell(path: str, home: str = "") -> str:
-    """Return a path quoted for a shell, with `~` for the home folder; empty if its shown name is not its real name.
-
-    That is so with control characters, bytes that are not text, and masked values.
-    """
+    """Return a path quoted for a shell, with `~` for the home folder; empty if it cannot be typed as it is shown."""
+    # control characters, bytes that are not text, and masked values are shown in another form
     if _ALTERED.search(path) or visible(path) != path:
         return ""
     if path.startswith("-"):  # else an option

@@ -51,9 +51,9 @@ _HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
 def write_simulated(
     result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False, turns: bool = True
 ) -> None:  # fmt: skip
-    """Write a result. `every` shows each turn, else those that lost tokens; `verbose` adds statistics and groups.
+    """Write turns (`every` one, or those that lost tokens), measured reads, sums, savings and notes.
 
-    Without `turns`, neither turns nor measured reads are written: only sums, savings and notes.
+    `verbose` adds statistics and groups; without `turns`, neither turns nor measured reads are written.
     """
     measured = result.measured if turns and isinstance(result.measured, MeasuredResult) else None
     if result.turns or measured is None:

@@ -64,10 +64,7 @@ def _has_store(scheme: str) -> bool:
 
 
 def open_store(url: str, tell: Tell = ignore) -> Store:
-    """Open a store by its URL; `tell` receives messages for the user, such as a repair. Close it when done.
-
-    Raises StoreError if there is no such kind of store, or it cannot be opened.
-    """
+    """Open a store by its URL; raises StoreError. `tell` receives messages for the user, such as a repair."""
     scheme = scheme_of(url)
     if scheme is None:
         message, hint = "", "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"

@@ -195,11 +195,11 @@ class Sqlite(SqlStore):
             )  # fmt: skip
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        """Make the tables of a new file, and change to a write-ahead log, which the file remembers.
-
-        sqlite has already rolled back what a dead process had begun.
-        """
-        tx, is_new = _Transaction(connection, self._path), self._is_new(connection)
+        """Make the tables of a new file, and change to a write-ahead log, which the file remembers."""
+        tx, is_new = (
+            _Transaction(connection, self._path),
+            self._is_new(connection),
+        )  # sqlite has rolled back what a dead process began
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         if is_new:
@@ -220,10 +220,7 @@ class Sqlite(SqlStore):
             self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
 
     def _is_new(self, connection: sqlite3.Connection) -> bool:
-        """Return whether a database is empty; raises FormatError if it is not a store of this version.
-
-        Reading it changes nothing. Triggers and views are refused, too: they act when rows are written or read.
-        """
+        """Return whether a database is empty, without changing it; raises FormatError if it is no store of this version."""
         tx = _Transaction(connection, self._path)
         moment = nullcontext() if connection.in_transaction else self._transact(connection, write=False)
         try:
@@ -242,7 +239,7 @@ class Sqlite(SqlStore):
         if application != APPLICATION or version < 1:
             raise FormatError(f"{self.url} is a database of another program", hint="name another file")
         refuse_other_version(f"{self.url} has schema", version, SCHEMA_VERSION)
-        others = [
+        others = [  # triggers and views, too: they act when rows are written or read
             f"{kind} {name}" for kind, name in parts
             if kind != "table" or not (name in TABLES or name.startswith("sqlite_"))
         ]  # fmt: skip
