@@ -196,10 +196,7 @@ class Sqlite(SqlStore):
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         """Make the tables of a new file, and change to a write-ahead log, which the file remembers."""
-        tx, is_new = (
-            _Transaction(connection, self._path),
-            self._is_new(connection),
-        )  # sqlite has rolled back what a dead process began
+        tx, is_new = _Transaction(connection, self._path), self._is_new(connection)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         if is_new:
@@ -220,7 +217,7 @@ class Sqlite(SqlStore):
             self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
 
     def _is_new(self, connection: sqlite3.Connection) -> bool:
-        """Return whether a database is empty, without changing it; raises FormatError if it is no store of this version."""
+        """Return whether a database is empty; raises FormatError if it is not a store of this version. Changes nothing."""
         tx = _Transaction(connection, self._path)
         moment = nullcontext() if connection.in_transaction else self._transact(connection, write=False)
         try:
