@@ -162,30 +162,26 @@ class SqlSession:
             message = f"session {name!r}: event {head.number}, its last, is missing or not as it was written"
             raise DamagedError(message)
 
-    def write(self, change: PendingChange) -> None:
-        """Write a change to the session's row, and its events."""
-        previous = _columns_of(change.before)
-        columns = {name: value for name, value in _columns_of(change.after).items() if value != previous[name]}
-        names = ", ".join(f"{name} = ?" for name in columns)
-        self._tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), self.key))  # noqa: S608
-        _write_events(self._tx, self.key, change)
 
-
-def _create(tx: SqlTransaction, change: PendingChange) -> bool:
-    """Write a new session; returns False if another writer has created it meanwhile."""
+def _write(tx: SqlTransaction, session: SqlSession | None, change: PendingChange) -> bool:
+    """Write a change to a session's row, or a new row, and its events; returns False if another writer created it."""
     columns = _columns_of(change.after)
-    names, places = ", ".join(columns), ", ".join("?" * len(columns))
-    sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
-    rows = tx.execute(sql, tuple(columns.values()))
-    if rows:
-        _write_events(tx, rows[0][0], change)
-    return bool(rows)
-
-
-def _write_events(tx: SqlTransaction, key: int, change: PendingChange) -> None:
+    if session is None:
+        names, places = ", ".join(columns), ", ".join("?" * len(columns))
+        sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
+        rows = tx.execute(sql, tuple(columns.values()))
+        if not rows:
+            return False
+        key = rows[0][0]
+    else:
+        key, previous = session.key, _columns_of(change.before)
+        changed = {name: value for name, value in columns.items() if value != previous[name]}
+        names = ", ".join(f"{name} = ?" for name in changed)
+        tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*changed.values(), key))  # noqa: S608
     events = enumerate(zip(change.lines, change.digests, strict=True), change.before.head.number + 1)
     sql = "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)"
     tx.executemany(sql, ((key, number, line, digest) for number, (line, digest) in events))
+    return True
 
 
 class SqlStore(DeltaStore):
@@ -233,9 +229,7 @@ class SqlStore(DeltaStore):
                 change = decide(session)
                 if isinstance(change, Head):
                     return change
-                if session is not None:
-                    session.write(change)
-                if session is not None or _create(tx, change):
+                if _write(tx, session, change):
                     return change.after.head
 
     def delete(self, session_id: str) -> tuple[str, ...]:

@@ -217,7 +217,7 @@ class Sqlite(SqlStore):
             self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
 
     def _is_new(self, connection: sqlite3.Connection) -> bool:
-        """Return whether a database is empty; raises FormatError if it is not a store of this version. Changes nothing."""
+        """Return whether a database is empty, unchanged; raises FormatError if it is not a store of this version."""
         tx = _Transaction(connection, self._path)
         moment = nullcontext() if connection.in_transaction else self._transact(connection, write=False)
         try:
