@@ -152,48 +152,6 @@ def merge_metadata(stored: bytes, new: bytes) -> bytes:
     return object_of({**(raw_members(stored) or {}), **members})
 
 
-def settle_new(line: bytes, stored: Stored | None) -> PendingChange | Head:
-    """Return the change that creates a session; raises ConflictError if it exists with another header."""
-    header = read_header(line)
-    if stored is None:
-        return extend(header, (line,))
-    first = stored.lines(0, 1)
-    if not first:
-        raise DamagedError(f"session {header.session_id!r}: event 1 is missing")
-    if is_same_event(first[0], line):
-        return stored.summary.head
-    message = f"session {header.session_id!r} exists with another header"
-    raise ConflictError(message, hint="append to it, or choose another id", stored=stored.summary.head)
-
-
-def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange | Head:
-    """Return the change that saves a session in full; raises ConflictError, StoreError.
-
-    It is a conflict if the store holds an event that `data` lacks.
-    """
-    if data.first != 1 or not data.events:
-        raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
-    header = read_header(data.events[0])
-    if header.session_id != data.session_id:
-        raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
-    check_notes(data.leaf_id, data.created_at, data.updated_at)
-    if data.project_id is not None:
-        check_id(data.project_id, "project id")
-    merge_metadata(EMPTY, data.metadata)
-    before = header if stored is None else stored.summary
-    count, digests = before.head.number, digests_of(data.events)
-    base = Head(len(digests), digests[-1].hex(), digest_notes(data.leaf_id, data.metadata))
-    if count and (count > len(digests) or digests[count - 1].hex() != before.head.digest):
-        message = f"the session ends with {base}, the store holds {before.head}, which it does not contain"
-        raise ConflictError(message, hint=_HINT_AGAIN, base=base, stored=before.head)
-    lines = tuple(map(check_line, data.events[count:]))
-    change = extend(
-        before, lines, digests[count:], project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
-        created_at=data.created_at, updated_at=data.updated_at,
-    )  # fmt: skip
-    return change.after.head if change.after == before else change
-
-
 def digests_of(events: Iterable[bytes]) -> list[bytes]:
     """Return the digest after each event of a whole session."""
     return digest_lines(SEED, events)
@@ -231,10 +189,48 @@ class DeltaStore(ABC):
 
     def create(self, header: bytes) -> Head:
         line = check_line(header)
-        return self._change(read_header(line).session_id, lambda stored: settle_new(line, stored))
+        new = read_header(line)
+
+        def decide(stored: Stored | None) -> PendingChange | Head:
+            if stored is None:
+                return extend(new, (line,))
+            first = stored.lines(0, 1)
+            if not first:
+                raise DamagedError(f"session {new.session_id!r}: event 1 is missing")
+            if is_same_event(first[0], line):
+                return stored.summary.head
+            message = f"session {new.session_id!r} exists with another header"
+            raise ConflictError(message, hint="append to it, or choose another id", stored=stored.summary.head)
+
+        return self._change(new.session_id, decide)
 
     def save(self, data: SessionData) -> Head:
-        return self._change(data.session_id, lambda stored: settle_whole(data, stored))
+        if data.first != 1 or not data.events:
+            raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
+        header = read_header(data.events[0])
+        if header.session_id != data.session_id:
+            raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
+        check_notes(data.leaf_id, data.created_at, data.updated_at)
+        if data.project_id is not None:
+            check_id(data.project_id, "project id")
+        merge_metadata(EMPTY, data.metadata)
+        digests = digests_of(data.events)
+        base = Head(len(digests), digests[-1].hex(), digest_notes(data.leaf_id, data.metadata))
+
+        def decide(stored: Stored | None) -> PendingChange | Head:
+            before = header if stored is None else stored.summary
+            count = before.head.number
+            if count and (count > len(digests) or digests[count - 1].hex() != before.head.digest):
+                message = f"the session ends with {base}, the store holds {before.head}, which it does not contain"
+                raise ConflictError(message, hint=_HINT_AGAIN, base=base, stored=before.head)
+            change = extend(
+                before, tuple(map(check_line, data.events[count:])), digests[count:], project_id=data.project_id,
+                leaf_id=data.leaf_id, metadata=bytes(data.metadata), created_at=data.created_at,
+                updated_at=data.updated_at,
+            )  # fmt: skip
+            return change.after.head if change.after == before else change
+
+        return self._change(data.session_id, decide)
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         """Add a delta and return the head after it; raises ConflictError, UnknownSessionError. Costs O(the delta)."""
