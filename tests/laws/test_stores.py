@@ -23,7 +23,6 @@ from lore.model.canonical import canonical
 from lore.model.events import Remove, Saved, SessionStarted, encode
 from lore.session import Session
 from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
-from lore.store.deltas import lines_of
 from lore.store.lines import NOTHING, digest_lines
 from lore.store.session import StoredSession
 from lore.testing.stores import add, header, line, message
@@ -115,7 +114,7 @@ class History:
     def _take_others(self) -> None:
         """Append the waiting events to those that another writer stored."""
         self.kept.reload()
-        self.log = [*self.store.load("s").events, *lines_of(self.kept.delta())]
+        self.log = [*self.store.load("s").events, *self.kept.delta().new_events]
 
     def _fail(self, _) -> None:
         self.faulty.before = 1
@@ -138,7 +137,7 @@ class History:
         """Somebody saves for the harness, whole; its next delta finds its events there."""
         data = self.store.load("s")
         if data.head.number == self.kept.head.number:
-            new = (*data.events, *lines_of(self.kept.delta()))
+            new = (*data.events, *self.kept.delta().new_events)
             assert self.store.save(msgspec.structs.replace(data, events=new)).number == len(new)
 
     def _another_writer(self, _) -> None:

@@ -47,7 +47,7 @@ def test_bucket_as_store_names_postgresql_instead(url):
 @pytest.mark.parametrize("url", ["postgresql://u:hunter2@h/db", "postgres://u:hunter2@h/db"])
 def test_postgresql_without_its_plug_in_names_the_extra(monkeypatch, url):
     monkeypatch.setattr(registry, "entry_points", lambda group: [])
-    monkeypatch.setattr(registry, "STORES", {})
+    monkeypatch.delitem(registry.STORES, url.partition(":")[0], raising=False)
     with pytest.raises(StoreError, match="needs lore's plug-in 'postgres'") as caught:
         open_store(url)
     assert caught.value.hint == "in a clone of lore: pipx install --force '.[postgres]', or pip install '.[postgres]'"

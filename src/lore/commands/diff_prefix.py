@@ -39,7 +39,7 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.diff import DiffWriter
-from lore.report.redacted import REDACTED, causes_of, redacted
+from lore.report.redacted import CHANGES, causes_of, redacted
 from lore.report.sentences.findings import columns_result, describe_missing
 from lore.run.checking.verdicts import audience_of, verdicts
 from lore.run.completion import read_completion
@@ -394,7 +394,7 @@ class PairFigures:
             verdict=None if verdict is None else results.copy_fields(results.VerdictResult, verdict),
             problems=list(problems), chain=pair.current.chain if with_turn else None,
             turn=pair.current.number if with_turn else None,
-            columns=columns_result(pair, REDACTED if self._redact else MASKED),
+            columns=columns_result(pair, CHANGES if self._redact else MASKED),
         )  # fmt: skip
 
     def _lengths(self, pair: Pair) -> results.PromptLengths:

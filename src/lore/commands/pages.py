@@ -47,7 +47,7 @@ from lore.report.html.blocks import Intro
 from lore.report.html.page import PageContent, render_page
 from lore.report.html.timeline import view_session
 from lore.report.plain import last_part
-from lore.report.redacted import REDACTED, digest, redacted, redacted_error
+from lore.report.redacted import CHANGES, digest, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import cause_in_words, short_of
 from lore.run.checking.verdicts import CheckContext, audience_of, map_files
@@ -324,7 +324,7 @@ class _Reading:
             ]
         return replace(
             page_turn, before=self._played.get((compared.chain, compared.number)), left=texts[0], right=texts[1],
-            path=path, columns=columns_result(pair, REDACTED if self._context.redact else MASKED),
+            path=path, columns=columns_result(pair, CHANGES if self._context.redact else MASKED),
         )  # fmt: skip
 
     def result(self) -> PageSession:

@@ -18,10 +18,8 @@ _OVER_FILES = pattern(r"\blore (check|simulate)\b")
 
 
 def in_shell(path: str, home: str = "") -> str:
-    """Return a path quoted for a shell, with `~` for the home folder; empty if its shown name is not its real name.
-
-    That is so with control characters, bytes that are not text, and masked values.
-    """
+    """Return a path quoted for a shell, with `~` for the home folder; empty if it cannot be typed as it is shown."""
+    # control characters, bytes that are not text, and masked values are shown in another form
     if _ALTERED.search(path) or visible(path) != path:
         return ""
     if path.startswith("-"):  # else an option
@@ -66,10 +64,6 @@ class OverviewSelection(NamedTuple):
             "--project": self.project,
         }  # fmt: skip
         return " ".join(["lore", *(f"{name} {shlex.quote(value)}" for name, value in values.items() if value), option])
-
-    def wider_command(self) -> str:
-        """Return bare `lore` over the same time for all agents and projects, grouped by the one that was selected."""
-        return f"lore --since {shlex.quote(self.since)} --by {'project' if self.project else 'agent'}"
 
     def advice(self, text: str) -> str:
         """Return the advice with options added to its commands, so that they read the same files (of all projects)."""

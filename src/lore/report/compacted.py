@@ -9,14 +9,7 @@ from lore.compaction.policy import CALM
 from lore.compaction.trial import TrialOutcome, most_context
 from lore.model.codes import Problem
 from lore.model.fact import format_money
-from lore.model.results.compact import (
-    CompactedSide,
-    CompactedTotals,
-    CompactionCost,
-    CompactResult,
-    DryRunResult,
-    FiredTrigger,
-)
+from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
 from lore.report.console import Console, line
 from lore.report.plain import counted, when
 from lore.report.sentences.findings import format_prices, format_usage
@@ -41,42 +34,49 @@ _COLUMNS = (
 
 def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) -> None:
     """Write the compactions that a policy would have made, and the costs with and without them."""
-    rows = [_row(event) for event in result.triggers]
+    rows: list[tuple[Cell, ...]] = []
+    for event in result.triggers:
+        cost = event.cost
+        at = "" if event.at is None else when(event.at, unknown="unknown")
+        pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
+        saved = "-" if cost.turns is None else format_money(cost.saved)
+        style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
+        rows.append((
+            str(event.turn), at, event.trigger, f"{event.pruned:,}", f"{event.kept:,}",
+            f"{event.before_tokens:,} → {event.after_tokens:,}", _WARMTH[cost.warm], _format_signed(cost.next_warm),
+            _format_signed(cost.next_cold), pays, (saved, style),
+        ))  # fmt: skip
     if rows:
         write_table(_COLUMNS, rows, out)
     totals = result.totals
     if totals is not None and totals.fired:
         for name, side in (("as recorded", totals.without), ("with the policy", totals.compacted)):
-            out.print(line((f"{name:<16}", "bold"), side_in_words(side)))
-    _end(result.answer, result.notes, result.problems, out, verbose=verbose)
+            usage = format_usage(side.billed) or "nothing billed"
+            prompts = f"{side.prompt_tokens:,} prompt tokens ({usage}), longest prompt {side.largest_tokens:,}"
+            prices = format_prices(side.by_price, side.billed)
+            cost = f"{format_money(side.cost)}{prices and f' ({prices})'}, {side.figures}"
+            out.print(line((f"{name:<16}", "bold"), f"{prompts}; {cost}"))
+    _write_end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
-def _row(event: FiredTrigger) -> tuple[Cell, ...]:
-    cost = event.cost
-    pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
-    style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
-    at = "" if event.at is None else when(event.at, unknown="unknown")
-    return (
-        str(event.turn), at, event.trigger, f"{event.pruned:,}", f"{event.kept:,}",
-        f"{event.before_tokens:,} → {event.after_tokens:,}", _WARMTH[cost.warm], format_signed(cost.next_warm),
-        format_signed(cost.next_cold), pays, ("-" if cost.turns is None else format_money(cost.saved), style),
-    )  # fmt: skip
+def _format_signed(amount: float | None) -> str:
+    if amount is None:
+        return "unknown"
+    return format_money(amount) if amount < 0 else f"+{format_money(amount)}"
 
 
 def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
     """Write the compactions and their files."""
     for event in result.triggers:
-        head = (
-            f"{event.trigger} after turn {event.turn}: {counted(event.pruned, 'message')} pruned, {event.kept:,} kept"
-        )
+        pruned = f"{counted(event.pruned, 'message')} pruned, {event.kept:,} kept"
         context = f", {event.context_tokens:,} tokens of outside context" if event.context_tokens else ""
         tokens = f"{event.before_tokens:,} tokens before, {event.after_tokens:,} after"
-        out.print(line((head, "bold"), f"{context}; {tokens}"))
-        out.print(line(f"  (estimated) {_price(event.cost)}"))
-    _end(result.answer, result.notes, result.problems, out, verbose=verbose)
+        out.print(line((f"{event.trigger} after turn {event.turn}: {pruned}", "bold"), f"{context}; {tokens}"))
+        out.print(f"  (estimated) {_describe_price(event.cost)}")
+    _write_end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
-def _price(cost: CompactionCost) -> str:
+def _describe_price(cost: CompactionCost) -> str:
     if cost.next_warm is None:
         return "cost unknown: no price is known for the model"
     pays = "" if cost.pays_after is None else f", paid for after {counted(cost.pays_after, 'turn')}"
@@ -95,30 +95,13 @@ def _more(amount: float | None) -> str:
     return f"{format_money(abs(amount))} {'less' if amount < 0 else 'more'}"
 
 
-def format_signed(amount: float | None) -> str:
-    """Return an amount with its sign."""
-    if amount is None:
-        return "unknown"
-    return format_money(amount) if amount < 0 else f"+{format_money(amount)}"
-
-
-def side_in_words(side: CompactedSide) -> str:
-    """Return the sums over prompts with or without compaction: tokens, the longest, the cost."""
-    prices = format_prices(side.by_price, side.billed)
-    prices = f" ({prices})" if prices else ""
-    return (
-        f"{side.prompt_tokens:,} prompt tokens ({format_usage(side.billed) or 'nothing billed'}), longest prompt "
-        f"{side.largest_tokens:,}; {format_money(side.cost)}{prices}, {side.figures}"
-    )
-
-
-def _end(answer: str, notes: Iterable[str], problems: Sequence[Problem], out: Console, *, verbose: bool) -> None:
+def _write_end(answer: str, notes: Iterable[str], problems: Sequence[Problem], out: Console, *, verbose: bool) -> None:
     out.print(line((answer, "bold")))
     for note in notes:
         out.print(line((f"note: {note}", "dim")))
     if problems and not verbose:
         out.hint(f"{counted(len(problems), 'problem')} in the recording", "-v shows them")
-    if verbose:
+    elif verbose:
         write_problems(problems, out)
 
 
@@ -133,10 +116,10 @@ def verdict(outcome: TrialOutcome) -> str:
     if not totals.turns:
         return "The recording has no turn: there is nothing to compact."
     if not totals.fired:
-        note = f": the recording compacts itself {times_of(totals.recorded)} before that" if totals.recorded else ""
+        note = f": the recording compacts itself {_times_of(totals.recorded)} before that" if totals.recorded else ""
         if outcome.refused:
             named = {"overflow": "an overflow", "gap": "a gap", "cadence": "a cadence"}
-            due = " and ".join(f"{named[name]} was due {times_of(count)}" for name, count in outcome.refused.items())
+            due = " and ".join(f"{named[name]} was due {_times_of(count)}" for name, count in outcome.refused.items())
             return f"No: {due}, and nothing could be removed that makes the prompt shorter{note}."
         turns = counted(totals.turns, "turn")
         return f"No: no trigger would have fired in {turns}, so it would have changed nothing{note}."
@@ -144,19 +127,19 @@ def verdict(outcome: TrialOutcome) -> str:
     share = 1 - compacted.prompt_tokens / original.prompt_tokens if original.prompt_tokens else 0.0
     change = f"{percent(min(share, 0.99))} shorter" if share >= 0 else f"{percent(-share)} longer"  # never to nothing
     longest = f"the longest {compacted.largest_tokens:,} tokens instead of {original.largest_tokens:,}"
-    sentences = [_verdict(totals), f"Prompts would have been {change} in all, {longest}."]
+    sentences = [_describe_saving(totals), f"Prompts would have been {change} in all, {longest}."]
     if totals.overfull is not None and totals.overfull[0]:
         full, fuller = totals.overfull
         sentences.append(f"{counted(full, 'turn')} filled over 90 % of the window; with the policy {fuller:,} would.")
     return " ".join(sentences)
 
 
-def _verdict(totals: CompactedTotals) -> str:
-    saved, cost, refreshed = totals.saved_without_summaries, totals.without.cost, totals.refreshed
-    compactions = totals.fired - refreshed
-    parts = [counted(compactions, "compaction")] if compactions or not refreshed else []
-    if refreshed:
-        parts.append(f"asking outside sources {counted(refreshed, 'time')}")
+def _describe_saving(totals: CompactedTotals) -> str:
+    """Return whether a policy that fired would have saved money, and why not."""
+    saved, cost, compactions = totals.saved_without_summaries, totals.without.cost, totals.fired - totals.refreshed
+    parts = [counted(compactions, "compaction")] if compactions or not totals.refreshed else []
+    if totals.refreshed:
+        parts.append(f"asking outside sources {counted(totals.refreshed, 'time')}")
     times = " and ".join(parts)
     if saved is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
@@ -179,40 +162,33 @@ def _verdict(totals: CompactedTotals) -> str:
     return f"No: {times} would have saved nothing{caveat}: {reason}."
 
 
-def times_of(count: int) -> str:
-    """Return `once`, `2 times`."""
+def _times_of(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _summary_note(outcome: TrialOutcome) -> str:
-    """Return the assumption about the summaries' size and price."""
+def _describe_summaries(outcome: TrialOutcome) -> str:
+    """Return the assumption about the summaries' size and price; of a model's at the mean prices of the session."""
     settings, totals = outcome.settings, outcome.totals
-    if settings.summarizer == "extractive":
-        dollars = _own_summaries(outcome)
-        cost = "" if dollars is None else f", about {format_money(dollars)} in all if the cache is warm"
-        pays = f"an agent's own /compact reads the prompt and writes a summary{cost}"
-        return f"assumes that summaries cost nothing: the extractive summarizer asks no model; {pays}"
-    cost = "unknown" if totals.summaries is None else f"estimated at {format_money(totals.summaries)}"
-    size = "their size is that of extractive summaries"
+    if settings.summarizer != "extractive":
+        cost = "unknown" if totals.summaries is None else f"estimated at {format_money(totals.summaries)}"
+        size = f"their size is that of extractive summaries, their cost is {cost}"
+        return f"assumes that summaries are made by {settings.summarizer}, which was not asked: {size}"
+    billed, prices, cost = totals.without.billed, totals.without.by_price, ""
+    if billed.read_tokens and billed.output_tokens and prices.get("read") and prices.get("output"):
+        pruning = [event for event in outcome.triggers if event.pruned]
+        read = sum(event.before_tokens for event in pruning) * prices["read"] / billed.read_tokens
+        written = len(pruning) * settings.summary_tokens * prices["output"] / billed.output_tokens
+        cost = f", about {format_money(read + written)} in all if the cache is warm"
     return (
-        f"assumes that summaries are made by {settings.summarizer}, which was not asked: {size}, their cost is {cost}"
+        "assumes that summaries cost nothing: the extractive summarizer asks no model; an agent's own /compact reads "
+        f"the prompt and writes a summary{cost}"
     )
-
-
-def _own_summaries(outcome: TrialOutcome) -> float | None:
-    """Return what summaries by the session's own model would cost, at its mean prices; None if these are unknown."""
-    billed, prices = outcome.totals.without.billed, outcome.totals.without.by_price
-    if not billed.read_tokens or not billed.output_tokens or not prices.get("read") or not prices.get("output"):
-        return None
-    pruning = [event for event in outcome.triggers if event.pruned]
-    read = sum(event.before_tokens for event in pruning) * prices["read"] / billed.read_tokens
-    return read + len(pruning) * outcome.settings.summary_tokens * prices["output"] / billed.output_tokens
 
 
 def notes(outcome: TrialOutcome) -> Iterator[str]:
     """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
-    settings, totals = outcome.settings, outcome.totals
-    distances: list[str] = []
+    settings, totals, distances = outcome.settings, outcome.totals, list[str]()
+    cap = settings.window * CALM // 100
     if settings.continuous_interval:
         exchanges = counted(outcome.exchanges, "user exchange")
         distances.append(f"{exchanges} (continuous_interval {settings.continuous_interval:,})")
@@ -220,30 +196,26 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
         pause = "no pause" if outcome.pause is None else f"longest pause {outcome.pause:,.0f} s"
         distances.append(f"{pause} (gap_secs {settings.gap_secs:,})")
     if settings.window:
-        cap = settings.window * CALM // 100
         distances.append(f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {cap:,})")
     if distances and totals.turns and not totals.fired and not outcome.refused:
         yield f"closest to a trigger: {', '.join(distances)}"
     if settings.gap_secs and not outcome.is_timed:
         yield UNTIMED
     if outcome.refused and totals.fired:
-        times = times_of(outcome.refused.total())
+        times = _times_of(outcome.refused.total())
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
     if any(event.trigger == "overflow" for event in outcome.triggers):
-        cap = settings.window * CALM // 100
         yield f"overflow: the prompt has over {cap:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
     if totals.fired:
         yield "assumes that the agent behaves the same after pruning"
-        yield _summary_note(outcome)
+        yield _describe_summaries(outcome)
     if totals.fired and settings.context_sources:
         share = f"each compaction is counted with the {most_context(settings):,} tokens that they may add"
         yield f"context sources are not asked in a dry run: {share}"
     if totals.unbilled:
-        unbilled = counted(totals.unbilled, "turn")
-        yield f"{unbilled} without usage: prompts and costs are estimated, without output"
+        yield f"{counted(totals.unbilled, 'turn')} without usage: prompts and costs are estimated, without output"
     if totals.unpriced:
-        unpriced = counted(totals.unpriced, "turn")
-        yield f"{unpriced} without a known price or cache are not in the costs"
+        yield f"{counted(totals.unpriced, 'turn')} without a known price or cache are not in the costs"
     if totals.overfull is not None and totals.overfull[1]:
         yield "the kept messages still fill over 90 % of the window: shorten tools and system prompt, or raise window"
     if totals.recorded:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lore.judge.measures import LEAST_SESSIONS
 from lore.model.fact import format_money, join_names
-from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome, Spending
+from lore.model.results.overview import Comparison, Measure, MeasureSide, Outcome, Spending
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of
 from lore.report.plain import counted, day_of
@@ -30,6 +32,21 @@ _OUTCOMES: dict[Outcome, str] = {
 _SURE = ("higher", "lower")
 
 
+def _count_known_costs(side: Spending) -> str:
+    part = f" ({side.at_least:,} in part)" if side.at_least else ""
+    return f"{side.requests - side.unbilled - side.unpriced:,}{part}"
+
+
+_SUMS: dict[str, Callable[[Spending], str]] = {
+    "sessions": lambda side: f"{side.sessions:,}",
+    "requests": lambda side: f"{side.requests:,}",
+    "compactions": lambda side: f"{side.compactions:,}",
+    "requests with a known cost": _count_known_costs,
+    "cost": cost_of,
+    "re-billed": rebilled_of,
+}
+
+
 def write_comparison(result: Comparison, out: Console, *, verbose: bool = False) -> None:
     """Write both sides, what differs, and what to do about it; `verbose` adds counts and 95 % intervals."""
     for label, side in (("A", result.left), ("B", result.right)):
@@ -38,15 +55,10 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print(line((f"{label}  {side.name}", "bold"), f"  {' · '.join(filter(None, parts))}"))
     out.print()
     left, right = result.left.spending, result.right.spending
-    rows = [
-        (name, f"{getattr(left, name):,}", f"{getattr(right, name):,}", "")
-        for name in ("sessions", "requests", "compactions")
-    ]
-    rows.append(("requests with a known cost", _known_cost_count(left), _known_cost_count(right), ""))
-    rows += [("cost", cost_of(left), cost_of(right), ""), ("re-billed", rebilled_of(left), rebilled_of(right), "")]
+    rows = [(name, value(left), value(right), "") for name, value in _SUMS.items()]
     for measure in result.measures:
-        a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
-        rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
+        a, b = (_format_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
+        rows.append((_MEASURES[measure.name], a, b, _format_difference(measure, verbose=verbose)))
     outcomes = {entry.outcome for entry in (*result.measures, *result.causes)}
     tail = ("B compared with A",) if outcomes - {"too-few", "unknown"} else ()  # else a sentence below says so once
     heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *tail)]
@@ -57,37 +69,33 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         what = f"output tokens of {counts[0]:,} (A) and {counts[1]:,} (B) requests: of sessions that record all output"
         out.print(line((what, "dim")))
     if result.causes:
-        out.print()
-        out.print(
-            line(("causes: requests that they affect, of those with recorded tokens, and the re-billed cost", "bold"))
-        )
-        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, tail)]
-        listed_causes = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
-        write_table(heads, [_cause_row(cause)[: len(heads)] for cause in listed_causes], out)
-        if len(listed_causes) < len(result.causes):
-            out.hint(counted(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
+        _write_causes(result, tail, out, verbose=verbose)
     out.print()
     for note in result.notes:
         out.print(line((note, "yellow")))
     for sentence in conclusions(result):
-        out.print(line(sentence))
+        out.print(sentence)
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
 
 
-def _known_cost_count(spending: Spending) -> str:
-    """Return how many requests have recorded tokens and a known price, and how many of them only in part."""
-    part = f" ({spending.at_least:,} in part)" if spending.at_least else ""
-    return f"{spending.requests - spending.unbilled - spending.unpriced:,}{part}"
-
-
-def _cause_row(cause: ComparedCause) -> tuple[str, str, str, str]:
-    """Return how often a cause occurred on each side and at which cost, its words, and how the sides differ."""
-    left, right = (
-        f"{side.events:,.0f} of {side.trials:,}" + (f", {format_money(dollars)}" if side.events else "")
-        for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
-    )
-    return left, right, cause.says + label_of(cause), _OUTCOMES[cause.outcome]
+def _write_causes(result: Comparison, tail: tuple[str, ...], out: Console, *, verbose: bool) -> None:
+    """Write how often each cause occurred on each side and at which cost; `tail`: the head of the last column."""
+    heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, tail)]
+    listed_causes = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
+    rows: list[tuple[str, ...]] = []
+    for cause in listed_causes:
+        left, right = (
+            f"{side.events:,.0f} of {side.trials:,}" + (f", {format_money(dollars)}" if side.events else "")
+            for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
+        )
+        rows.append((left, right, cause.says + label_of(cause), _OUTCOMES[cause.outcome])[: len(heads)])
+    out.print()
+    title = "causes: requests that they affect, of those with recorded tokens, and the re-billed cost"
+    out.print(line((title, "bold")))
+    write_table(heads, rows, out)
+    if len(listed_causes) < len(result.causes):
+        out.hint(counted(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
 
 
 def conclusions(result: Comparison) -> list[str]:
@@ -95,25 +103,21 @@ def conclusions(result: Comparison) -> list[str]:
     change, left, right = result.change, result.left.spending, result.right.spending
     cost = [] if change is None else [f"B cost {describe_change(change, left, right)}"]
     differences = [
-        f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_signed(measure.difference or 0.0, measure.unit)})"
+        f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_format_signed(measure.difference or 0.0, measure.unit)})"
         for measure in result.measures
         if measure.outcome in _SURE
     ]
-    causes = [cause for cause in result.causes if cause.outcome in _SURE]
-    differences += [
-        f"{cause.says}: {'more' if cause.outcome == 'higher' else 'less'} often in B; {cause.fix}"
-        for cause in causes[:_NAMED]
-    ]
-    if differences:
-        return [*cost, *differences]
-    sessions = result.left.spending.sessions, result.right.spending.sessions
-    if min(sessions) < LEAST_SESSIONS:
-        sizes = f"{counted(sessions[0], 'session')} of A and {sessions[1]:,} of B"
-        return [*cost, f"{sizes} are too few to say what is more than chance: compare more sessions of each side"]
-    return [*cost, "no difference is sure to be more than chance: compare more sessions of each side"]
+    for cause in [cause for cause in result.causes if cause.outcome in _SURE][:_NAMED]:
+        often = "more often" if cause.outcome == "higher" else "less often"
+        differences.append(f"{cause.says}: {often} in B; {cause.fix}")
+    reason = "no difference is sure to be more than chance"
+    if min(left.sessions, right.sessions) < LEAST_SESSIONS:
+        sizes = f"{counted(left.sessions, 'session')} of A and {right.sessions:,} of B"
+        reason = f"{sizes} are too few to say what is more than chance"
+    return [*cost, *(differences or [f"{reason}: compare more sessions of each side"])]
 
 
-def _value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
+def _format_value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
     if side.value is None:
         return "-"
     if unit == "share":
@@ -124,21 +128,22 @@ def _value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
     return count_of_tokens(side.value) if unit == "tokens" else format_money(side.value)
 
 
-def _difference(measure: Measure, *, verbose: bool) -> str:
+def _format_difference(measure: Measure, *, verbose: bool) -> str:
     """Return how the right side differs, if it does beyond chance; `verbose` adds the interval of the difference."""
     words, interval = _OUTCOMES[measure.outcome], measure.interval
     if measure.left.value is None or measure.right.value is None:
         return "-"
-    if measure.difference is None or measure.outcome not in (_SURE if not verbose else (*_SURE, "no-difference")):
+    is_shown = measure.outcome in _SURE or (verbose and measure.outcome == "no-difference")
+    if measure.difference is None or not is_shown:
         return words
-    words += f": {_signed(measure.difference, measure.unit)}"
+    words += f": {_format_signed(measure.difference, measure.unit)}"
     if interval is None or not verbose:
         return words
-    low, high = (_signed(value, measure.unit).removesuffix(" points") for value in (interval.low, interval.high))
+    low, high = (_format_signed(value, measure.unit).removesuffix(" points") for value in (interval.low, interval.high))
     return f"{words} ({low} to {high}{'' if interval.over == 'sessions' else '; few sessions'})"
 
 
-def _signed(value: float, unit: str) -> str:
+def _format_signed(value: float, unit: str) -> str:
     sign, size = "-" if value < 0 else "+", abs(value)
     if unit == "share":
         return f"{sign}{100 * size:.1f} points"

@@ -55,13 +55,12 @@ class DiffWriter:
 
     def finish(self) -> None:
         """Write how many pairs of a session are not shown, and how many problems."""
-        hidden = self._pairs - self._shown_pairs
-        problems = 0 if self._verbose else self._problems
+        hidden, problems = self._pairs - self._shown_pairs, 0 if self._verbose else self._problems
         if self._shown_pairs and (hidden or problems):
             self._out.print()
         if hidden:
-            pairs = f"{hidden:,} of {counted(self._pairs, 'pair')}"
-            self._out.hint(f"{pairs} without a difference or loss", "--all shows every pair")
+            pairs = f"{hidden:,} of {counted(self._pairs, 'pair')} without a difference or loss"
+            self._out.hint(pairs, "--all shows every pair")
         if problems:
             self._out.hint(f"{counted(problems, 'problem')} in the recording", "-v shows them")
 
@@ -76,41 +75,40 @@ def write(
     """
     side = diff.right
     partial = "partial: its beginning is not recorded" if side.partial is True else None
-    facts = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
-    out.print(line(*_heading(diff), (facts and f"  {facts}", "dim")))
+    facts = ", ".join(filter(None, (side.dialect, side.model, side.fidelity, partial)))
+    out.print(line(*_format_heading(diff), (facts and f"  {facts}", "dim")))
     if diff.prompt is not None:
-        _row(out, "prefix", _describe_prefix(diff, diff.prompt))
+        _write_row(out, "prefix", _describe_prefix(diff, diff.prompt))
     if diff.divergence is not None:
-        _divergence(diff.divergence, out)
+        _write_divergence(diff.divergence, out)
     leading = max((cause for cause in diff.causes if cause.is_break), key=weight_of, default=None)
     for cause in diff.causes:
         if cause.is_break and cause is not leading:
             cause = replace(cause, lost_tokens=None)
+        is_repeated, quote = cause.code in explained, diff.divergence is None
         is_advised = cause.kind == "expected" and (cause.fix in explained or not cause.is_break)
-        _cause(cause, out, is_repeated=cause.code in explained, quote=diff.divergence is None, advise=not is_advised)
-    _evidence(diff, out)
+        _write_cause(cause, out, is_repeated=is_repeated, quote=quote, advise=not is_advised)
+    _write_evidence(diff, out)
     for cache in diff.caches:
-        _row(out, "predicted", f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})")
+        _write_row(out, "predicted", f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})")
     if diff.file is not None:
         left_bytes, right_bytes, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
-        _row(
-            out, "files", f"identical ({common:,} bytes)" if left_bytes == right_bytes == common else
-            f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
-        )  # fmt: skip
+        files = f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
+        _write_row(out, "files", f"identical ({common:,} bytes)" if left_bytes == right_bytes == common else files)
     if diff.prompt is None:
         names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
         extent = "only bytes were compared" if diff.file is not None else "nothing was compared"
-        _row(out, "prompt", f"none in {' and '.join(names)}: {extent}")
+        _write_row(out, "prompt", f"none in {' and '.join(names)}: {extent}")
     for problem in diff.problems if problems else ():
         place = place_of(problem.file or "", problem.line)
         out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
 
 
-def _row(out: Console, label: str, text: str, style: str = "") -> None:
+def _write_row(out: Console, label: str, text: str, style: str = "") -> None:
     out.print(line(f"  {label:<{_INDENT - 2}}", (text, style)), indent=_INDENT)
 
 
-def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
+def _format_heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
     """Return the names of both sides; of two turns of one recording its name once, with the turns."""
     (left_path, _, left_name), (path, _, right_name) = (side.name.rpartition("#") for side in (diff.left, diff.right))
     (_, _, left_number), (chain, _, right_number) = left_name.rpartition(":"), right_name.rpartition(":")
@@ -122,19 +120,19 @@ def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
 def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     """Return how much of the previous prompt is unchanged.
 
-    A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache. Requests
-    of two chains of a log were not measured.
+    A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache.
     """
     side = diff.right
-    if not lengths.left_bytes:
+    if not lengths.left_bytes:  # as of requests of two chains of a log
         return "the bytes of these two requests were not compared"
     breaks = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
     is_rebuilt = side.lacks or side.fidelity == "reconstructed"
     if breaks and is_rebuilt and diff.relation in _CONTINUES:
-        cause = breaks[0]
-        is_unseen = cause.section in ("tools", "system", "messages") and cause.code not in UNEXPLAINED
-        preface = "the change below is not in these bytes: " if is_unseen else ""
-        preface = "no change is recorded: " if cause.code in UNEXPLAINED else preface
+        preface = ""
+        if breaks[0].code in UNEXPLAINED:
+            preface = "no change is recorded: "
+        elif breaks[0].section in ("tools", "system", "messages"):
+            preface = "the change below is not in these bytes: "
         missing = f"; not recorded: {side.lacks}" if side.lacks else ""
         return f"{preface}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
     stable = lengths.left_bytes - lengths.left_tail_bytes
@@ -147,8 +145,9 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     return text
 
 
-def _divergence(where: DivergenceResult, out: Console) -> None:
-    _row(out, "differs", f"{where.path}, from its byte {where.offset:,} (byte {where.prompt_offset:,} of the prompt)")
+def _write_divergence(where: DivergenceResult, out: Console) -> None:
+    place = f"from its byte {where.offset:,} (byte {where.prompt_offset:,} of the prompt)"
+    _write_row(out, "differs", f"{where.path}, {place}")
     left_bytes, right_bytes = where.left.encode(), where.right.encode()
     shared = len(left_bytes[: common_prefix(left_bytes, right_bytes)].decode("utf-8", "ignore"))
     for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
@@ -157,7 +156,7 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
         out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
 
-def _cause(cause: CauseResult, out: Console, *, is_repeated: bool, quote: bool, advise: bool) -> None:
+def _write_cause(cause: CauseResult, out: Console, *, is_repeated: bool, quote: bool, advise: bool) -> None:
     """Write a cause with its cost, and its fix to `advise`; without `quote` omit the change, which is shown already."""
     message, evidence = cause.message, cause.evidence
     if is_repeated and evidence is not None:
@@ -165,16 +164,14 @@ def _cause(cause: CauseResult, out: Console, *, is_repeated: bool, quote: bool, 
     elif not quote and evidence is not None and evidence.quoted_change() is not None:
         message = message.replace(evidence.sentence(), evidence.headline())
     name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
-    out.print(
-        line(f"  {'cause':<{_INDENT - 2}}", name, f" ({kind_in_words(cause.kind, cause.code)}): {message}"),
-        indent=_INDENT,
-    )
+    reason = f" ({kind_in_words(cause.kind, cause.code)}): {message}"
+    out.print(line(f"  {'cause':<{_INDENT - 2}}", name, reason), indent=_INDENT)
     if cause.lost_tokens:
-        _row(out, "", format_loss(cause) + ("" if cause.tokens == "recorded" else _describe_bytes(cause)), "bold")
+        _write_row(out, "", format_loss(cause) + ("" if cause.tokens == "recorded" else _describe_bytes(cause)), "bold")
     elif cause.is_break and cause.lost_tokens is None:
-        _row(out, "", "its loss is counted with another cause of this cache break")
+        _write_row(out, "", "its loss is counted with another cause of this cache break")
     if advise and not is_repeated:
-        _row(out, "", ": ".join(format_fix(cause)), "green")
+        _write_row(out, "", ": ".join(format_fix(cause)), "green")
 
 
 def _describe_bytes(cause: CauseResult) -> str:
@@ -187,19 +184,18 @@ def _describe_bytes(cause: CauseResult) -> str:
     return f"; {size} of the previous prompt could not be read"
 
 
-def _evidence(diff: DiffResult, out: Console) -> None:
+def _write_evidence(diff: DiffResult, out: Console) -> None:
     """Write the usage and the provider's verdict, and how they contradict the bytes."""
     table, billed = diff.columns, diff.billed
     if billed is None and diff.verdict is None:
         if diff.prompt is not None:
-            _row(out, "usage", "not recorded: only request bytes were compared")
+            _write_row(out, "usage", "not recorded: only request bytes were compared")
         return
     if billed is not None:
-        counts = (
-            [format_usage(billed)] if table is None else [table.billed, format_usage(replace(billed, read_tokens=None))]
-        )
-        _row(out, "usage", ", ".join(filter(None, counts)))
+        unread = format_usage(replace(billed, read_tokens=None))  # the columns have the rest
+        counts = format_usage(billed) if table is None else ", ".join(filter(None, (table.billed, unread)))
+        _write_row(out, "usage", counts)
     if diff.verdict is not None:
-        _row(out, "provider", f"reports {diff.verdict.reason if table is None else table.verdict}")
+        _write_row(out, "provider", f"reports {diff.verdict.reason if table is None else table.verdict}")
     if table is not None and table.dispute:
-        _row(out, "conflict", table.dispute, "bold yellow")
+        _write_row(out, "conflict", table.dispute, "bold yellow")

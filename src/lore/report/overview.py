@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ from lore.report.table import Cell, TableColumn, write_table
 _CAUSES = 4  # shown without -v
 _GROUPS = 30  # shown
 _LONG_SPAN = 92  # days
-_LITTLE = 0.01  # of the cost: a cause of less is no first thing to change
+_LITTLE = 0.01  # of the cost: a cause that costs less is not the first thing to change
 _CENT = 0.005  # dollars: a cause that cost less is shown with -v only
 _IN_TIME = ("day", "week", "month")
 # How much of its cost the fix of a cause is expected to save, against the others: waste is avoided as a whole.
@@ -66,15 +67,13 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
     out.print(line((f"{span}: {cost_of(total)}", "bold"), f"; {what}"))
     if parts := unpriced_parts(total):
-        out.print(line(parts))
+        out.print(parts)
     if total.unpriced and result.by != "model":
         _write_command(choice.summing("--by model"), out)
     if result.inherited is not None:
-        out.print(line(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}"))
-    for text in _facts(result, verbose=verbose):
-        out.print(line(text))
-    for text in _compare_with_previous(result):
-        out.print(line(text))
+        out.print(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}")
+    for text in (*_describe_totals(result, verbose=verbose), *_compare_with_previous(result)):
+        out.print(text)
     if result.before is not None and result.before.requests and (command := choice.comparison_command()):
         _write_command(command, out)
     out.print()
@@ -85,7 +84,11 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
         write_groups(result.groups, result.by, out, home=choice.home)
     out.print()
     _write_rebilled(result, out, choice, verbose=verbose)
-    _write_missed(result, out, choice)
+    for cause in result.missed:  # sent at the full price although a cache could have held them
+        cost, tokens = _sum_amounts([cause])
+        size = f"{'' if cost == '-' else f'{cost}, '}{tokens} tokens"
+        reason = f": {cause.says}, {_count_places(cause)}; to do: {choice.advice(cause.fix)}"
+        out.print(line((f"not re-billed, but could have been read from a cache: {size}", "bold"), reason))
     _write_first(result, out, choice)
     _write_notes(result, out, choice)
 
@@ -108,28 +111,26 @@ def unpriced_parts(spending: Spending) -> str:
     reasons = ((spending.unpriced, "a known price"), (spending.unbilled, "recorded tokens"))
     parts = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
     if spending.at_least:
-        parts.append(
-            f"a part of {counted(spending.at_least, 'request')} (some tokens, mostly output, or a price are unknown)"
-        )
-    absent = (
+        requests = counted(spending.at_least, "request")
+        parts.append(f"a part of {requests} (some tokens, mostly output, or a price are unknown)")
+    for count, what, where, tokens in (
         (spending.absent_subagents, "subagent", "whose logs are not here", spending.absent_subagent_tokens),
         (spending.absent_compactions, "compaction", "whose requests no log holds", spending.absent_compaction_tokens),
-    )
-    parts += [
-        f"{counted(count, what)} {where}{f' ({tokens_of(tokens)} tokens)' if tokens else ''}"
-        for count, what, where, tokens in absent
-        if count
-    ]
+    ):
+        size = f" ({tokens_of(tokens)} tokens)" if tokens else ""
+        parts += [f"{counted(count, what)} {where}{size}"] if count else []
     return f"not in the cost: {', '.join(parts)}" if parts else ""
 
 
 def describe_inherited(inherited: InheritedRequests) -> str:
     """Return how many requests forks inherited from sessions without a log, and what these cost."""
-    several = f"{inherited.sessions:,} sessions whose logs are"
-    sessions = "a session whose log is" if inherited.sessions == 1 else several
-    recorded, dollars = inherited.recorded_dollars, inherited.dollars
-    cost = "" if dollars is None else f", about {money(dollars)}"
-    cost = cost if recorded is None else f", {money(recorded)} as recorded"
+    is_one = inherited.sessions == 1
+    sessions = "a session whose log is" if is_one else f"{inherited.sessions:,} sessions whose logs are"
+    cost = ""
+    if inherited.recorded_dollars is not None:
+        cost = f", {money(inherited.recorded_dollars)} as recorded"
+    elif inherited.dollars is not None:
+        cost = f", about {money(inherited.dollars)}"
     return f"{counted(inherited.requests, 'request')} inherited from {sessions} not here{cost}"
 
 
@@ -155,17 +156,6 @@ def few_counted(spending: Spending) -> str:
     return f"{billed:,} of {spending.requests:,} requests have recorded input tokens" if is_few else ""
 
 
-def recorded_costs(agents: list[Spending]) -> str:
-    """Return the cost that logs state themselves, by agent; empty if none does."""
-    costs: list[str] = []
-    for agent in agents:
-        requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
-        parts = [] if agent.recorded_dollars is None else [f"{money(agent.recorded_dollars)}{requests}"]
-        parts += [f"premium requests: {agent.premium_requests:,.6g}"] if agent.premium_requests else []
-        costs += [f"{agent.name} {', '.join(parts)}"] if parts else []
-    return "; ".join(costs)
-
-
 def tokens_of(count: int | None) -> str:
     """Return a count of tokens in the unit that keeps it short."""
     return "unknown" if count is None else short(count)
@@ -188,40 +178,41 @@ def rebilled_of(spending: Spending) -> str:
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
-    rows = [
-        (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
-         short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
-         (group.title or shorten_path(group.name, home, 40)) + _remark_on(group))
-        for group in visible_groups
-    ]  # fmt: skip
+    rows = list[tuple[str, ...]]()
+    for group in visible_groups:
+        few, recorded = few_counted(group), group.recorded_dollars or 0.0  # if lore's own cost is far too low
+        is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
+        remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
+        name = group.title or shorten_path(group.name, home, 40)
+        rows.append((
+            cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
+            short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
+            f"{name} ({remark})" if remark else name,
+        ))  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
     if len(groups) > len(visible_groups):
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
 
 
-def _remark_on(group: Spending) -> str:
-    """Return in brackets why a group's cost is far too low, and the cost that its logs state; empty if it is not."""
-    few, recorded = few_counted(group), group.recorded_dollars or 0.0
-    is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
-    remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
-    return f" ({remark})" if remark else ""
-
-
-def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
+def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
-    total = result.total
-    if recorded := recorded_costs(result.agents):
+    total, recorded_costs = result.total, list[str]()
+    for agent in result.agents:
+        requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
+        parts = [] if agent.recorded_dollars is None else [f"{money(agent.recorded_dollars)}{requests}"]
+        parts += [f"premium requests: {agent.premium_requests:,.6g}"] if agent.premium_requests else []
+        recorded_costs += [f"{agent.name} {', '.join(parts)}"] if parts else []
+    if recorded_costs:
         most = sum(max(agent.dollars or 0.0, agent.recorded_dollars or 0.0) for agent in result.agents)
         is_more = most > (1 + _LITTLE) * (total.dollars or 0.0)
         larger = f"; with the larger cost of each agent {money(most, is_part=is_part(total))}" if is_more else ""
-        yield f"as the agents recorded it: {recorded}{larger}"
+        yield f"as the agents recorded it: {'; '.join(recorded_costs)}{larger}"
     yield from describe_surcharges(total.surcharges)
-    for limit in result.limits:
-        yield _limit(limit, result.until or 0.0)
+    yield from (_describe_limit(limit, result.until or 0.0) for limit in result.limits)
     if total.dollars:
-        parts = {words: getattr(total, name) or 0.0 for name, words in COST_PARTS.items() if name not in _KINDS}
-        parts["re-billed"] = rebilled_dollars(total) or 0.0
-        yield "where it went: " + ", ".join(f"{words} {money(part)}" for words, part in parts.items() if part >= _CENT)
+        sizes = {words: getattr(total, name) or 0.0 for name, words in COST_PARTS.items() if name not in _KINDS}
+        sizes["re-billed"] = rebilled_dollars(total) or 0.0
+        yield "where it went: " + ", ".join(f"{words} {money(size)}" for words, size in sizes.items() if size >= _CENT)
     if not verbose:
         return
     if total.median_prompt_tokens is not None:
@@ -242,22 +233,18 @@ def _compare_with_previous(result: Overview) -> Iterator[str]:
     if not previous.requests:
         yield "before that: no requests in the same length of time"
         return
-    costs = [_request_cost(spending) for spending in (previous, result.total)]
-    request_costs = f", {costs[0]} for each with a known cost (now {costs[1]})" if all(costs) else ""
+    costs = [
+        f"{'at least ' if side.at_least else ''}{format_money(side.dollars / priced_requests)}"
+        for side in (previous, result.total)
+        if side.dollars is not None and (priced_requests := side.requests - side.unbilled - side.unpriced)
+    ]
+    request_costs = f", {costs[0]} for each with a known cost (now {costs[1]})" if len(costs) > 1 else ""
     yield f"before that: {cost_of(previous)} in {counted(previous.requests, 'request')}{request_costs}"
     if result.change is not None:
         yield f"now {describe_change(result.change, previous, result.total)}"
 
 
-def _request_cost(spending: Spending) -> str:
-    """Return the cost of a request, of those with recorded tokens and a known price; empty without any."""
-    priced_requests = spending.requests - spending.unbilled - spending.unpriced
-    if not priced_requests or spending.dollars is None:
-        return ""
-    return f"{'at least ' if spending.at_least else ''}{format_money(spending.dollars / priced_requests)}"
-
-
-def _limit(limit: PlanLimit, now: float) -> str:
+def _describe_limit(limit: PlanLimit, now: float) -> str:
     """Return the unused part of a plan's window, when it resets, and the requests sent in it."""
     window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
     is_soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
@@ -270,7 +257,7 @@ def _limit(limit: PlanLimit, now: float) -> str:
 
 def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
-    total, tokens = result.total, rebilled_tokens(result.total)
+    total, tokens, dollars = result.total, rebilled_tokens(result.total), rebilled_dollars(result.total)
     if not tokens:
         if reads_nothing(total):
             out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either"))
@@ -279,53 +266,41 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
         elif total.requests > total.unbilled:
             out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
         return
-    dollars = rebilled_dollars(total)
     cost = ""
     if total.dollars and dollars:
         cost = f"{rebilled_of(total)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
     out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold"), ", paid for again though cached"))
-    dollars_by_kind = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
     if dollars:
-        out.print(line("  " + ", ".join(f"{words} {money(part)}" for words, part in dollars_by_kind.items() if part)))
+        parts = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
+        out.print("  " + ", ".join(f"{words} {money(part)}" for words, part in parts.items() if part))
     rows, other_causes = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
-        amounts, is_small = _amounts([cause]), 0 < (cause.dollars or 0.0) < _CENT
-        if verbose or (len(rows) < _CAUSES and not is_small):
-            says = f"{cause.says}{label_of(cause)}, {_where(cause)}"
-            rows.append((*amounts, says, choice.advice(cause.fix)))
+        if verbose or (len(rows) < _CAUSES and not 0 < (cause.dollars or 0.0) < _CENT):
+            says = f"{cause.says}{label_of(cause)}, {_count_places(cause)}"
+            rows.append((*_sum_amounts([cause]), says, choice.advice(cause.fix)))
         else:
             other_causes.append(cause)
     if other_causes:
-        rows.append((*_amounts(other_causes), counted(len(other_causes), "other cause"), "-v shows all"))
-    if result.unexplained:
-        where = f"in {counted(sum(cause.turns for cause in result.unexplained), 'turn')}"
-        advice = "-v shows it by cause"
-        rows.append((*_amounts(result.unexplained), (f"no certain cause, {where}", "yellow"), advice))
-        for cause in result.unexplained if verbose else ():
-            rows.append((*_amounts([cause]), f"  {cause.says}, {_where(cause)}", choice.advice(cause.fix)))
+        rows.append((*_sum_amounts(other_causes), counted(len(other_causes), "other cause"), "-v shows all"))
+    if unexplained := result.unexplained:
+        turns = counted(sum(cause.turns for cause in unexplained), "turn")
+        says = f"no certain cause, in {turns}", "yellow"
+        rows.append((*_sum_amounts(unexplained), says, "-v shows it by cause"))
+        for cause in unexplained if verbose else ():
+            rows.append((*_sum_amounts([cause]), f"  {cause.says}, {_count_places(cause)}", choice.advice(cause.fix)))
     columns = slice(0 if dollars is not None else 1, None)
     write_table(_CAUSE_COLUMNS[columns], [row[columns] for row in rows], out)
-    if result.unexplained and (most := result.unexplained[0].most) is not None:
-        description = f"{result.unexplained[0].says}{_in_session(most)}"
+    if unexplained and (most := unexplained[0].most) is not None:
+        description = f"{unexplained[0].says}{_describe_session(most)}"
         out.print(line((f"most of what has no certain cause: {description}", "yellow")))
-        _write_command(_check_command(result.unexplained[0], choice), out)
+        _write_command(_check_command(unexplained[0], choice), out)
 
 
-def _write_missed(result: Overview, out: Console, choice: OverviewSelection) -> None:
-    """Write the tokens that were sent at the full price although a cache could have held them (not re-billed)."""
-    for cause in result.missed:
-        cost, tokens = _amounts([cause])
-        what = (
-            f"not re-billed, but could have been read from a cache: {'' if cost == '-' else f'{cost}, '}{tokens} tokens"
-        )
-        out.print(line((what, "bold"), f": {cause.says}, {_where(cause)}; to do: {choice.advice(cause.fix)}"))
-
-
-def _where(cause: SpendingCause) -> str:
+def _count_places(cause: SpendingCause) -> str:
     return "in " + (counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn"))
 
 
-def _in_session(most: CauseSession) -> str:
+def _describe_session(most: CauseSession) -> str:
     """Return what a cause cost in one session, and in which project."""
     cost = f"{money(most.dollars)} in " if most.dollars else ""
     project = f" of {last_part(most.project)}" if most.project else ""
@@ -339,7 +314,7 @@ def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
     return f"lore check {quoted_path} --select {cause.code}{shows_notes}" if quoted_path else cause.command
 
 
-def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
+def _sum_amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
     """Return the cost and the tokens of causes."""
     amounts = [cause.dollars for cause in causes if cause.dollars is not None]
     is_part = any(cause.unpriced_tokens for cause in causes)
@@ -354,11 +329,12 @@ def _first_causes(result: Overview) -> list[SpendingCause]:
             actions.setdefault((cause.fix, cause.kind), []).append(cause)
 
     def saving(causes: Sequence[SpendingCause]) -> tuple[float, float]:
-        shares = [_SAVES[cause.kind] * (_SAVES_BY_AUTHOR if cause.actor == "author" else 1.0) for cause in causes]
-        parts = list(zip(causes, shares, strict=True))
-        return sum((cause.dollars or 0.0) * share for cause, share in parts), sum(
-            cause.tokens * share for cause, share in parts
-        )
+        dollars = tokens = 0.0
+        for cause in causes:
+            share = _SAVES[cause.kind] * (_SAVES_BY_AUTHOR if cause.actor == "author" else 1.0)
+            dollars += (cause.dollars or 0.0) * share
+            tokens += cause.tokens * share
+        return dollars, tokens
 
     return max(actions.values(), key=saving) if actions else []
 
@@ -368,12 +344,12 @@ def first_in_words(result: Overview) -> tuple[str, str]:
     causes = _first_causes(result)
     if not causes:
         return "", ""
-    first, (cost, tokens) = causes[0], _amounts(causes)
+    first, (cost, tokens) = causes[0], _sum_amounts(causes)
     amount = f"{tokens} tokens" if cost == "-" else cost
     what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
     what = what if first in result.causes else "that a cache could have saved"
     says = join_names([cause.says for cause in causes], 2)
-    most = "" if first.most is None else f"; most of it{_in_session(first.most)}"
+    most = "" if first.most is None else f"; most of it{_describe_session(first.most)}"
     return first.fix, f"{amount} {what}: {says}{most}"
 
 
@@ -385,15 +361,14 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
     if text := describe_compactions(result, cost):
         out.print()
         out.print(line(("largest saving: ", "bold"), text))
-    if is_small:
+    if causes:
         out.print()
+    if is_small:
         _write_biggest(result, out)
     if causes:
-        if not is_small:
-            out.print()
         fix, reason = first_in_words(result)
         out.print(line(("costs less than 1 %, but can be changed: " if is_small else "do first: ", "bold"), fix))
-        out.print(line(f"  {reason}"))
+        out.print(f"  {reason}")
         _write_command(_check_command(causes[0], choice), out)
     if not is_small:
         _write_biggest(result, out)
@@ -403,10 +378,9 @@ def describe_compactions(result: Overview, cost: float = 0.0) -> str:
     """Return what earlier compactions would have saved in several sessions; empty if it is less than a `cost`."""
     if result.compacted_sessions < 2 or result.compaction_saving <= cost:  # noqa: PLR2004 - one is the costliest
         return ""
-    sessions, saving = f"{result.compacted_sessions:,} of the costliest sessions", money(result.compaction_saving)
     return (
-        f"about {saving} with earlier compactions in {sessions}, if the agent had behaved the same; it overlaps with"
-        " the savings of causes"
+        f"about {money(result.compaction_saving)} with earlier compactions in {result.compacted_sessions:,} of the "
+        "costliest sessions, if the agent had behaved the same; it overlaps with the savings of causes"
     )
 
 
@@ -415,16 +389,14 @@ def _write_biggest(result: Overview, out: Console) -> None:
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return
-    project = last_part(biggest.project or "")
+    project, cost = last_part(biggest.project or ""), money(biggest.dollars, is_part=biggest.at_least)
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
-    facts = ", ".join(
-        filter(None, (project, day_of(biggest.at), money(biggest.dollars, is_part=biggest.at_least), size))
-    )
+    facts = ", ".join(filter(None, (project, day_of(biggest.at), cost, size)))
     out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts})"))
     if biggest.saving:
         times = counted(biggest.compactions or 0, "compaction")
         window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
-        out.print(line(f"  about {money(biggest.saving)} less with {times}{window}, if the agent had behaved the same"))
+        out.print(f"  about {money(biggest.saving)} less with {times}{window}, if the agent had behaved the same")
     if biggest.command:
         _write_command(biggest.command, out)
 
@@ -433,16 +405,16 @@ def _write_no_requests(result: Overview, span: str, out: Console, choice: Overvi
     """Write that there are no requests, and where to look for some."""
     if not result.looked:
         write_no_sessions(out)
-        commands = []
     else:
         what = "".join(f" of {name}" for name in (choice.agent, choice.project and f"project {choice.project}") if name)
         out.print(line((f"{span}: no requests{what}", "bold")))
-        commands = [choice.wider_command()] if choice.agent or choice.project else ["lore sessions"]
+        command = "lore sessions"
         if result.newest is not None:
             day = day_of(result.newest)
-            out.print(line(f"the newest request was sent on {day}:"))
-            commands = [choice._replace(since=day, until="").summing("").rstrip()]
-    for command in commands:
+            out.print(f"the newest request was sent on {day}:")
+            command = choice._replace(since=day, until="").summing("").rstrip()
+        elif choice.agent or choice.project:  # look in all of them
+            command = f"lore --since {shlex.quote(choice.since)} --by {'project' if choice.project else 'agent'}"
         _write_command(command, out)
     _write_notes(result, out, choice)
 
@@ -451,7 +423,7 @@ def write_no_sessions(out: Console) -> None:
     """Write that no agent keeps a session here, where lore looked, and what to try."""
     where = "in their usual folders on this machine, such as ~/.claude/projects and ~/.codex/sessions"
     out.print(line(("no sessions of agents that lore reads", "bold"), f" {where}"))
-    out.print(line("name a recording, try those of a clone of lore, or list the formats that lore reads:"))
+    out.print("name a recording, try those of a clone of lore, or list the formats that lore reads:")
     for command in ("lore check PATH", "lore check fixtures/recordings", "lore formats"):
         _write_command(command, out)
 
@@ -467,7 +439,7 @@ def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> N
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
         read = "" if result.failed else "; every file could be read"
-        out.print(line(f"{counted(result.problems, 'problem')} in these recordings{read}"))
+        out.print(f"{counted(result.problems, 'problem')} in these recordings{read}")
         _write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))

@@ -29,7 +29,10 @@ def visible(text: str) -> str:
     text = escape_commands(mask(text))
     if text.isprintable() and (text.isascii() or _BLANK.search(text) is None):
         return text
-    return "".join(map(_make_visible, text))
+    return "".join([
+        char if char.isprintable() and _BLANK.match(char) is None else _NAMES.get(char) or f"<U+{ord(char):04X}>"
+        for char in text
+    ])  # fmt: skip
 
 
 def escaped(text: str) -> str:
@@ -91,7 +94,7 @@ def when(
 
 
 def day_of(at: float | None) -> str:
-    """Return the day of a time on this machine, `unknown` if there is none."""
+    """Return the day of a time on this machine, or `unknown`."""
     return local_time(at, "%Y-%m-%d") or "unknown"
 
 
@@ -128,25 +131,16 @@ def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable
 
 
 def list_unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: bool) -> list[str]:
-    """Return the parts of a prompt that are not recorded, or recorded in an unknown form (`records`, by kind).
-
-    `completes`: options can add the missing parts.
-    """
-    missing = [("the system prompt", "--system")] * (not system) + [("the tools", "--tools")] * (not tools)
-    notes: list[str] = []
+    """Return which parts of a prompt are not recorded or of unknown form (`records`); `completes`: options add them."""
+    notes, missing = list[str](), {"the system prompt": "--system"} if not system else {}
+    missing |= {"the tools": "--tools"} if not tools else {}
     if missing:
-        names, options = (" and ".join(words) for words in zip(*missing, strict=True))
-        notes.append(f"not in this recording: {names}" + (f" (give {options})" if completes else ""))
+        advice = f" (give {' and '.join(missing.values())})" if completes else ""
+        notes.append(f"not in this recording: {' and '.join(missing)}{advice}")
     kinds = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(Counter(records).items())]
     if kinds:
         notes.append(f"{', '.join(kinds)} left out: the recording does not show how the model saw them")
     return notes
-
-
-def _make_visible(char: str) -> str:
-    if char.isprintable() and _BLANK.match(char) is None:
-        return char
-    return _NAMES.get(char) or f"<U+{ord(char):04X}>"
 
 
 def last_part(path: str) -> str:

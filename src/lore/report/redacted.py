@@ -5,7 +5,7 @@ length and the beginning of its SHA-256, so that equal texts remain recognisable
 public models, dialects and numbers stay, and of a path inside a body the members that request shapes have themselves.
 Any other text is content.
 
-`FIELDS` says for each text field of each result what is made of it. A field is listed by its name, or as
+`FIELDS` names for each text field of each result the function that redacts it. A field is listed by its name, or as
 `Struct.field` if structs differ in it. Tests check that every text of every result is listed and that a hidden text is
 hidden; `lore guide reports` has the table for users. The results of a plug-in list their own fields in a class
 variable `SHOWN` (field -> row). Words of a `Literal` stay. Causes and columns are redacted when they are made
@@ -15,7 +15,7 @@ variable `SHOWN` (field -> row). Words of a `Literal` stay. Causes and columns a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
@@ -44,8 +44,6 @@ from lore.report.sentences.findings import cause_result
 from lore.report.sentences.spending import cause_in_words
 
 T = TypeVar("T")
-
-# texts
 
 # Members of request bodies in the known dialects. The members of a tool's schema are a writer's own: only these stay.
 _MEMBERS = frozenset(
@@ -93,8 +91,8 @@ def redacted_path(path: str) -> str:
 
 
 def short_hash(text: str) -> str:
-    """Return 8 digits of the SHA-256 of an id or a name."""
-    return "#" + sha256(text.encode("utf-8", "surrogatepass"))[:8]
+    """Return 8 digits of the SHA-256 of an id or a name; "" for an empty one."""
+    return "#" + sha256(text.encode("utf-8", "surrogatepass"))[:8] if text else ""
 
 
 def redacted_chain(chain: str) -> str:
@@ -102,45 +100,10 @@ def redacted_chain(chain: str) -> str:
     return chain if lasting_chain(chain) is None else short_hash(chain)
 
 
-def section_word(section: str) -> str:
-    """Return the name of a section of prompts; any other name as its digest."""
-    return section if section in _SECTIONS else digest(section)
-
-
 def redacted_model(name: str) -> str:
     """Return a model's name if all its words are those of public models, else its digest."""
     is_public = all(part in _PUBLIC or _MODEL_NUMBER.fullmatch(part) for part in _MODEL_PARTS.split(name.lower()))
     return name if is_public and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
-
-
-# The function for each kind of text in evidence (`lore.model.fact`); lore's own words stay.
-REDACTED: dict[str, Callable[[str], str]] = {
-    "content": digest,
-    "name": digest,
-    "path": redacted_path,
-    "model": redacted_model,
-}
-
-
-def redacted_finding(finding: Finding) -> Finding:
-    """Return a finding without content. Its fingerprint has none and stays."""
-    copy = replace(
-        finding, chain=finding.chain and redacted_chain(finding.chain),
-        section=finding.section and section_word(finding.section),
-        json_path=finding.json_path and redacted_path(finding.json_path),
-    )  # fmt: skip
-    return in_words(copy, REDACTED)
-
-
-def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
-    """Return findings in the form of results about a turn."""
-    return [cause_result(redacted_finding(finding) if redact else finding) for finding in findings]
-
-
-def redacted_problem(problem: Problem) -> Problem:
-    """Return a problem without content. The message about mixed logs only counts lines."""
-    message = problem.message if problem.code == Code.ENGINES_MIXED else digest(problem.message)
-    return replace(problem, message=message)
 
 
 # lore's own messages about files: they quote nothing but names of files, chains and turns.
@@ -176,8 +139,6 @@ def redacted_error(error: LoreError) -> LoreError:
     return new_error
 
 
-# results
-
 _CLIENT = re.compile(r"[a-z][a-z-]{0,30}( \d[\d.]{0,20})?")  # its name, and the number of a release
 # Words of known formats for what started a compaction, the author of a message, why a response stopped, and
 # Anthropic's reasons of a miss; another word is content until it is known.
@@ -195,14 +156,15 @@ def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
     return lambda text: text if is_known(text) else digest(text)
 
 
-# What is made of a text, by the name of a row.
+# The function for a text, by the name of a row of `FIELDS`, or by its kind in evidence (`lore.model.fact`).
 CHANGES: dict[str, Callable[[str], str]] = {
     "content": digest,
-    "id": lambda text: short_hash(text) if text else "",
+    "name": digest,  # in evidence
+    "id": short_hash,
     "chain": redacted_chain,
     "model": redacted_model,
     "path": redacted_path,  # inside a body
-    "section": section_word,
+    "section": _unless(_SECTIONS.__contains__),
     "word": _unless(_WORDS.__contains__),
     "client": _unless(_CLIENT.fullmatch),
     "message": _unless(is_own),
@@ -250,33 +212,53 @@ ROWS = {field: row for row, fields in FIELDS.items() for field in fields}
 def redacted(result: T) -> T:
     """Return a result, or a part of one, without content."""
     kind: type = type(cast("object", result))
-    return _STRUCTS.get(kind, _by_field)(result)
+    return _STRUCTS.get(kind, _redact_fields)(result)
 
 
 redacted_result = redacted  # the public name: `lore.report.redacted` is this package
 
 
-def _by_field(result: Any) -> Any:
-    changed = {name: _value(getattr(result, name), change) for name, change in _changes(result.__class__)}
+def redacted_finding(finding: Finding) -> Finding:
+    """Return a finding without content. Its fingerprint has none and stays."""
+    copy = replace(
+        finding, chain=finding.chain and redacted_chain(finding.chain),
+        section=finding.section and CHANGES["section"](finding.section),
+        json_path=finding.json_path and redacted_path(finding.json_path),
+    )  # fmt: skip
+    return in_words(copy, CHANGES)
+
+
+def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
+    """Return findings in the form of results about a turn."""
+    return [cause_result(redacted_finding(finding) if redact else finding) for finding in findings]
+
+
+def redacted_problem(problem: Problem) -> Problem:
+    """Return a problem without content. The message about mixed logs only counts lines."""
+    return problem if problem.code == Code.ENGINES_MIXED else replace(problem, message=digest(problem.message))
+
+
+def _redact_fields(result: Any) -> Any:
+    changed = {name: _redact(getattr(result, name), change) for name, change in _field_changes(result.__class__)}
     return replace(result, **changed) if isinstance(result, Struct) else result._replace(**changed)
 
 
-def _value(value: Any, change: Callable[[str], str]) -> Any:
+def _redact(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Raw):
-        return _raw(value)
+        return _redact_raw(value)
     if isinstance(value, Struct) or hasattr(value, "_fields"):
         return redacted(value)
     if isinstance(value, list | tuple):
-        parts = [_value(part, change) for part in cast("Iterable[Any]", value)]
+        parts = [_redact(part, change) for part in cast("Iterable[Any]", value)]
         return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, dict):
-        return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
+        return {_redact(key, change): _redact(part, change) for key, part in cast("dict[Any, Any]", value).items()}
     return value
 
 
-def _raw(raw: Raw) -> Raw:
+def _redact_raw(raw: Raw) -> Raw:
     """Return the digest of a JSON string's text, or of another value's JSON."""
     if is_absent(raw):
         return raw
@@ -285,7 +267,7 @@ def _raw(raw: Raw) -> Raw:
 
 
 @cache
-def _changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
+def _field_changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
     """Return the fields of a type, each with the function for its texts."""
     hints, plugin_rows = get_type_hints(kind), getattr(kind, "SHOWN", {})
     rows = {
@@ -302,54 +284,45 @@ def _is_text(hint: Any) -> bool:
 def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, list[Item]]:
     """Return a folded session and its items without content; an item keeps its kind, status, counts and place."""
     redacted_items = [redacted(item) for item in items]
-    folded = redacted(replace(result, timeline=[], injected=[]))
-    timeline = [Raw(encode_item(item)) for item in redacted_items]
     injected: list[InjectedResult] = []
     for insert in result.injected:
         texts = insert_texts(insert.content) or ()
         content = [{"role": part.role, "text": digest(text_of(part.text))} for part in texts]
         injected.append(replace(insert, content=Raw(encode(content))))
+    folded = redacted(replace(result, timeline=[], injected=[]))
+    timeline = [Raw(encode_item(item)) for item in redacted_items]
     return replace(folded, timeline=timeline, injected=injected), redacted_items
-
-
-# Structs with a field that says what another one holds
 
 
 _NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # names of groups, by the key of grouping
 
 
-def _grouped(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityResult:
+def _redact_group(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityResult:
     return replace(row, name=_NAMES.get(row.by, str)(row.name))
 
 
-def _overview(result: Overview) -> Overview:
+def _redact_overview(result: Overview) -> Overview:
     name = _NAMES.get(result.by or "", str)
-    return replace(
-        _by_field(result), groups=[replace(_by_field(group), name=name(group.name)) for group in result.groups]
-    )
+    groups = [replace(_redact_fields(group), name=name(group.name)) for group in result.groups]
+    return replace(_redact_fields(result), groups=groups)
 
 
-def _simulated(result: SimulateResult) -> SimulateResult:
-    models = {turn.model for turn in result.turns if turn.model is not None}
-    return replace(_by_field(result), notes=list(_notes(result.notes, models)))
-
-
-def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
-    """Yield notes without names of tools and of models that are not public."""
-    hidden_models = [(model, redacted_model(model)) for model in models if redacted_model(model) != model]
-    for note in notes:
+def _redact_simulation(result: SimulateResult) -> SimulateResult:
+    """Return a simulation whose notes name neither tools nor models that are not public."""
+    models, notes = {turn.model for turn in result.turns if turn.model is not None}, list[str]()
+    for note in result.notes:
         if note.startswith(_OF_TOOLS):
-            yield f"{_OF_TOOLS}: {digest(note)}"
-            continue
-        text = note
-        for model, hidden in hidden_models:
-            text = text.replace(model, hidden)
-        yield text
+            note = f"{_OF_TOOLS}: {digest(note)}"
+        else:
+            for model in models:
+                note = note.replace(model, redacted_model(model))
+        notes.append(note)
+    return replace(_redact_fields(result), notes=notes)
 
 
-def _diff(diff: DiffResult) -> DiffResult:
+def _redact_diff(diff: DiffResult) -> DiffResult:
     """Return a comparison without content, its chain redacted in the names `FILE#CHAIN:TURN` too."""
-    copy: DiffResult = _by_field(diff)
+    copy: DiffResult = _redact_fields(diff)
     left_side, right_side = (
         replace(side, name=side.name.replace(f"#{diff.chain}:", f"#{copy.chain}:")) for side in (copy.left, copy.right)
     )
@@ -359,18 +332,18 @@ def _diff(diff: DiffResult) -> DiffResult:
 def redacted_cause(cause: SpendingCause) -> SpendingCause:
     """Return the cost of a cause in words, without the names in it except public models."""
     most = None if cause.most is None else redacted(cause.most)
-    return cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names)), most=most))
+    return cause_in_words(replace(cause, names=list(map(_change_of_names(cause.code), cause.names)), most=most))
 
 
-def _names_of(code: str) -> Callable[[str], str]:
+def _change_of_names(code: str) -> Callable[[str], str]:
     return redacted_model if code == Code.MODEL_CHANGED else digest
 
 
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
-    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Overview: _overview,
-    Loss: lambda loss: replace(loss, names=tuple(map(_names_of(loss.code), loss.names))),
-    GroupResult: _grouped, ReliabilityResult: _grouped, SimulateResult: _simulated, DiffResult: _diff,
-    RawBlock: lambda block: RawBlock(_raw(block.json)),
+    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Overview: _redact_overview,
+    GroupResult: _redact_group, ReliabilityResult: _redact_group, SimulateResult: _redact_simulation,
+    DiffResult: _redact_diff, RawBlock: lambda block: RawBlock(_redact_raw(block.json)),
+    Loss: lambda loss: replace(loss, names=tuple(map(_change_of_names(loss.code), loss.names))),
     LastBreak: lambda last: last._replace(says=last.plain),
 }  # fmt: skip

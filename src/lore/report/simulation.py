@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from lore.judge import what_if
 from lore.judge.base import sum_known
+from lore.judge.messages import describe_ruled_out
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_money
@@ -19,7 +18,6 @@ from lore.report.console import WIDTH, Console, line
 from lore.report.measured import measured_view
 from lore.report.plain import counted, format_count, path_below, when
 from lore.report.sentences.findings import (
-    describe_grounds,
     describe_interruption,
     describe_rebilled,
     describe_surcharges,
@@ -46,16 +44,16 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
 _INDENT = 6  # columns, of evidence
-_WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # where there are both
+_WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
 _HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
 
 
 def write_simulated(
     result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False, turns: bool = True
 ) -> None:  # fmt: skip
-    """Write a result. `every` shows each turn, else those that lost tokens; `verbose` adds statistics and groups.
+    """Write turns (`every` one, or those that lost tokens), measured reads, sums, savings and notes.
 
-    Without `turns`, neither turns nor measured reads are written: only sums, savings and notes.
+    `verbose` adds statistics and groups; without `turns`, neither turns nor measured reads are written.
     """
     measured = result.measured if turns and isinstance(result.measured, MeasuredResult) else None
     if result.turns or measured is None:
@@ -67,73 +65,65 @@ def write_simulated(
             draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
-        _sums(result, out)
-        for text in list(agreement_lines(result.agreement))[: None if verbose else 1]:
-            out.print(line(text))
+        _write_sums(result, out)
+        for text in list(_describe_agreement(result.agreement))[: None if verbose else 1]:
+            out.print(text)
         if verbose:
-            _reliability(result.reliability[:1], out)
-        _groups([group for group in result.groups if verbose or group.by == "cause"], out)
-        _changes(result, out, verbose=verbose or out.is_page)
+            _write_shares_read(result.reliability[:1], out)
+        _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
+        _write_changes(result, out, verbose=verbose or out.is_page)
         for note in result.notes:
             out.print(line((f"note: {note}", "dim")))
     for text in measured_view().lines(measured, every=every) if measured is not None else ():
-        out.print(line(text))
-    _problems(result, out, verbose=verbose)
-
-
-# turns
+        out.print(text)
+    # without -v only the problems that make measured sums wrong
+    visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
+    extent = f"{counted(len(result.problems), 'problem')} in the recordings"
+    if len(visible_problems) < len(result.problems):
+        out.hint(extent, "-v shows them")
+    elif visible_problems:
+        out.print(extent)
+    write_problems(visible_problems, out)
 
 
 def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: bool) -> None:
-    """Write a row for every turn, or for those that lost tokens."""
-    if (
-        len(turns) > 1
-        and all(turn.cause is None and turn.predicted.read_tokens is None for turn in turns)
-        and not any(_billed_read(turn) is not None for turn in turns)
-    ):
+    """Write a row for every turn, or for those that lost tokens, with the evidence of its cause."""
+    known = (turn.cause or turn.predicted.read_tokens is not None or _billed_read(turn) is not None for turn in turns)
+    if len(turns) > 1 and not any(known):
         out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
         return
     has_several_files = len({turn.path for turn in turns}) > 1
     visible_turns = [turn for turn in turns if every or turn.cause is not None]
     if visible_turns:
         out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
-        head, *rows = align_columns([_HEADER, *map(_row, visible_turns)], range(5))
+        head, *rows = align_columns([_HEADER, *map(_format_turn, visible_turns)], range(5))
         out.print(line((head, "bold")))
         path, explained_codes = "", set[str]()
         for turn, row in zip(visible_turns, rows, strict=True):
+            cause = turn.cause
             if has_several_files and turn.path != path:
                 out.print(line((path_below(turn.path), "bold")))
             path = turn.path
-            _write_turn(turn, row, out, is_repeated=turn.cause is not None and turn.cause.code in explained_codes)
-            explained_codes |= ({turn.cause.code} & {*UNEXPLAINED}) if turn.cause is not None and not every else set()
+            out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
+            if cause is not None:
+                evidence = "" if cause.evidence is None else cause.evidence.sentence()
+                ruled_out = () if cause.code in explained_codes else describe_ruled_out(cause.ruled_out)
+                out.print(line(" " * _INDENT, "; ".join([evidence or cause.message, *ruled_out])), indent=_INDENT)
+                explained_codes |= set() if every else {cause.code} & {*UNEXPLAINED}
     if len(visible_turns) < len(turns):
         breaks = sum(turn.cause is not None for turn in turns)
         out.hint(f"{breaks or 'none'} of {counted(len(turns), 'turn')} with a cache break", "--all shows every turn")
 
 
-def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, is_repeated: bool) -> None:
-    """Write a turn's row, and the evidence of its cause; `is_repeated`: without what is ruled out."""
-    cause = turn.cause
-    out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
-    if cause is not None:
-        grounds = describe_grounds(replace(cause, ruled_out=()) if is_repeated else cause)
-        out.print(line(" " * _INDENT, grounds), indent=_INDENT)
-
-
-def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
+def _format_turn(turn: results.SimulatedTurn) -> tuple[str, ...]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted, billed, cause = turn.predicted.read_tokens, _billed_read(turn), turn.cause
     gap = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
-    mark = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    text = ""
-    if cause is not None:
+    mark = "~" if turn.predicted.confidence == "ceiling" and predicted is not None else ""
+    text = "" if cause is None else name_cause(cause)
+    if cause is not None and turn.lost_tokens:
         about = "about " if cause.tokens == "estimated" else ""
-        loss = (
-            f": {about}{turn.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
-            if turn.lost_tokens
-            else ""
-        )
-        text = f"{name_cause(cause)}{loss}"
+        text += f": {about}{turn.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
     return name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap, text
 
 
@@ -147,10 +137,7 @@ def billed_reads(turns: Sequence[results.SimulatedTurn]) -> list[int]:
 
 
 def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
-    """Draw one line for each row (name, tokens by turn, colour), on one scale.
-
-    A column is one turn, or the smallest value of several turns if there are too many.
-    """
+    """Draw a line for each row (name, tokens by turn, colour); a column is one turn, or the smallest of several."""
     peak = max((value for _, values, _ in rows for value in values), default=0)
     count = min((len(values) for _, values, _ in rows), default=0)
     size = max((len(name) for name, *_ in rows), default=0)
@@ -164,21 +151,7 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
         out.print(line(f"  {name:<{size}} ", (bars, colour)))
 
 
-# sums
-
-
-def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
-    """Write the number of problems, and with -v each; without it only those that make measured sums wrong."""
-    visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
-    extent = f"{counted(len(result.problems), 'problem')} in the recordings"
-    if len(visible_problems) < len(result.problems):
-        out.hint(extent, "-v shows them")
-    elif visible_problems:
-        out.print(line(extent))
-    write_problems(visible_problems, out)
-
-
-def _sums(result: results.SimulateResult, out: Console) -> None:
+def _write_sums(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
         prices = format_prices(totals.by_price, totals.billed)
@@ -187,19 +160,19 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
         billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), billed_of_priced)}"
-        out.print(line(f"cost: {billed}{missing}; {predicted}"))
+        out.print(f"cost: {billed}{missing}; {predicted}")
     for text in describe_surcharges(cost.surcharges or ()):
-        out.print(line(text))
+        out.print(text)
     if isinstance(cost.recorded, float):
-        out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
+        out.print(f"cost as recorded: {format_money(cost.recorded)}")
     sums = Summary()
     for turn in result.turns:
         count_losses(turn.causes, sums)
     for styled in describe_rebilled(sums):
         out.print(line(styled))
-    missed = [f"{entry.code} {entry.name}" for turn in result.turns for entry in turn.causes if not entry.is_break]
     if sums.missed_tokens:
-        out.print(line(f"  cause: {', '.join(dict.fromkeys(missed))}"))
+        missed = [f"{entry.code} {entry.name}" for turn in result.turns for entry in turn.causes if not entry.is_break]
+        out.print(f"  cause: {', '.join(dict.fromkeys(missed))}")
     billed_of_predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
     usage_of_predicted = format_usage(UsageResult.sum_of(filter(None, billed_of_predicted)))
     of_predicted_turns = _of_turns(result, len(billed_of_predicted), usage_of_predicted)
@@ -208,7 +181,7 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         response_count = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         rows.append(("of other passes", totals.other_passes, f" (in {counted(response_count, 'response')})"))
     for name, usage, suffix in rows:
-        out.print(line(f"tokens {name}: {format_usage(usage) or 'not recorded'}{suffix}"))
+        out.print(f"tokens {name}: {format_usage(usage) or 'not recorded'}{suffix}")
 
 
 def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> str:
@@ -217,7 +190,7 @@ def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> 
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
-def agreement_lines(agreement: results.AgreementResult) -> Iterator[str]:
+def _describe_agreement(agreement: results.AgreementResult) -> Iterator[str]:
     """Yield how close predictions were to usage, then statistics of errors, drops and new prompts."""
     if not agreement.turns:
         yield "predictions cannot be compared with usage: no two successive turns have usage"
@@ -242,13 +215,14 @@ def _percent(share: float) -> str:
 def write_reliability(result: results.SimulateResult, out: Console) -> None:
     """Write how often the whole cached prefix was read if only the provider could lose it: overall, by model, hour …"""
     if not result.reliability:
-        out.print(line("reliability: unknown, since no billed turn only appends to the previous one"))
-    _reliability(result.reliability, out)
-    for problem in result.problems[:1]:
-        out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings; the first: {problem.message}"))
+        out.print("reliability: unknown, since no billed turn only appends to the previous one")
+    _write_shares_read(result.reliability, out)
+    if result.problems:
+        problems = f"{counted(len(result.problems), 'problem')} in the recordings"
+        out.print(f"{problems}; the first: {result.problems[0].message}")
 
 
-def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> None:
+def _write_shares_read(rows: Sequence[results.ReliabilityResult], out: Console) -> None:
     previous_group = ""
     for row in rows:
         if row.by == "all":
@@ -258,12 +232,11 @@ def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> Non
             continue
         if row.by != previous_group:
             out.print(line((f"by {row.by}:", "bold")))
-        previous_group = row.by
-        note = "  (few turns)" if row.appends < _FEW_APPENDS else ""
-        out.print(line(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){note}"))
+        previous_group, note = row.by, "  (few turns)" if row.appends < _FEW_APPENDS else ""
+        out.print(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){note}")
 
 
-def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
+def _write_groups(groups: Sequence[results.GroupResult], out: Console) -> None:
     for by in dict.fromkeys(group.by for group in groups):
         out.print(line((f"by {by}:", "bold")))
         for group in (group for group in groups if group.by == by):
@@ -271,10 +244,10 @@ def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
             name += f" ({kind_in_words(group.kind, group.name)})" if group.kind is not None else ""
             cost = f" that cost {format_money(group.billed)}" if group.billed else ""
             rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{in_dollars(group.rebilled)}"
-            out.print(line(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}"))
+            out.print(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}")
 
 
-def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
+def _write_changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the changes that save, then those that save nothing and those whose saving is unknown."""
     changes, cost = result.what_if, result.totals.cost
     total_cost = cost.predicted if cost.billed is None else cost.billed
@@ -285,7 +258,7 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
     for change in saving_changes if verbose else saving_changes[:_CHANGES_SHOWN]:
         names = [CODES[code].name for code in change.change.removeprefix("cause=").split(",") if code in CODES]
         label = " ".join(filter(None, (change.change, ", ".join(names))))
-        out.print(line(f"  {label}: {_saving(change, total_cost, is_missed=change.change in missed)}"))
+        out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed)}")
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
     without_saving, unknown_savings = list[str](), list[str]()
@@ -300,11 +273,8 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
 
 
-def _saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
-    """Return what a change saves of the `total_cost`, and why.
-
-    `is_missed`: its tokens were not re-billed; a cache could have held them.
-    """
+def _describe_saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
+    """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached."""
     effect = "read from a cache" if is_missed else f"re-billed {'less' if change.tokens > 0 else 'more'}"
     reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
     if change.tokens:
@@ -321,7 +291,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     groups = defaultdict[str, list[tuple[Cell, ...]]](list)
     for row in result.rules:
         place = "every provider" if row.provider == "*" else row.provider
-        cells = row.model, row.rule, _value_of(row), row.valid_from, f"{row.evidence} [{sources[row.source]}]"
+        cells = row.model, row.rule, _format_value(row), row.valid_from, f"{row.evidence} [{sources[row.source]}]"
         groups[f"{place} on {row.platform}" if row.platform else place].append(
             tuple([(cell, "cyan") for cell in cells]) if row.own else cells
         )
@@ -330,15 +300,15 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
         write_table(_RULE_COLUMNS, rows, out)
         out.print()
     for text, number in sources.items():
-        out.print(line(f"[{number}] {text}"))
-    out.print(line("P: the vendor's own page, M: measured, S: second-hand, ?: inferred; models: * is any text"))
+        out.print(f"[{number}] {text}")
+    out.print("P: the vendor's own page, M: measured, S: second-hand, ?: inferred; models: * is any text")
     own_count = sum(row.own for row in result.rules)
     own_note = f", {own_count:,} of them your own" if own_count else ""
     date_note = "" if result.as_of is None else f", as of {result.as_of}"
     out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
 
 
-def _value_of(row: results.RuleResult) -> str:
+def _format_value(row: results.RuleResult) -> str:
     """Return a value with its unit, the size of prompts that it holds for, and its note."""
     value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
     if isinstance(row.value, bool):

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from lore.model.mask import cut_masked
-from lore.model.running import LastBreak, RunningTotals
+from lore.model.running import RunningTotals
 
 DEFAULT = ("prompt", "read", "again", "expires", "break")
 _LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # left out first if the line is too long
@@ -26,6 +26,7 @@ _SHORTEST = 24  # columns below which a cause is not cut further
 _SOON, _RECENT = 60.0, 600.0  # seconds: a cache that ends soon, a break that is new
 NOTHING = "lore: no session"
 _MOST_TOKENS = 20_000_000  # tokens of a prompt: none is longer
+_Part: TypeAlias = tuple[str, str]  # text of a part, and the name of its colour
 _COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -72,7 +73,7 @@ def _count(value: object) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    """Return a number that a time or a cost may be; NaN and infinity are none."""
+    """Return a number that a time or a cost may be; None for other values, NaN and infinity."""
     return float(value) if isinstance(value, int | float) and type(value) is not bool and abs(value) < 1e12 else None
 
 
@@ -86,93 +87,82 @@ class LineFacts(NamedTuple):
     redact: bool = False  # show no name from the recording
 
 
-class _StatusPart(NamedTuple):
-    text: str
-    colour: str = ""
-
-
 def status_line(status: LineFacts, parts: tuple[str, ...] = DEFAULT, *, width: int | None = None, colour: bool) -> str:
     """Return the line, at most `width` columns wide if it is given."""
     available = dict(_parts(status))
     line_parts = {name: available[name] for name in parts if name in available}
     if status.judging and (status.running is None or "break" in line_parts):
-        line_parts["break"] = _StatusPart("judging …", "dim")
+        line_parts["break"] = ("judging …", "dim")
     if not line_parts:
         return _cut_to_width(NOTHING, width)
     if width is not None:
         _shorten(line_parts, width)
     texts: list[str] = []
-    for part in line_parts.values():
-        text = _cut_to_width("".join(char for char in part.text if char.isprintable() and char != "#"), width)
-        texts.append(f"{_COLOURS[part.colour]}{text}{_RESET}" if colour and part.colour else text)
+    for text, colour_name in line_parts.values():
+        safe_text = _cut_to_width("".join(char for char in text if char.isprintable() and char != "#"), width)
+        texts.append(f"{_COLOURS[colour_name]}{safe_text}{_RESET}" if colour and colour_name else safe_text)
     return _BETWEEN.join(texts)
 
 
-def _shorten(line_parts: dict[str, _StatusPart], width: int) -> None:
+def _shorten(line_parts: dict[str, _Part], width: int) -> None:
     """Cut the cause, then leave parts out, until the line fits; one part stays."""
     for name in _LEAST:
-        excess = sum(columns(part.text) for part in line_parts.values()) + len(_BETWEEN) * (len(line_parts) - 1) - width
+        excess = columns(_BETWEEN.join(text for text, _ in line_parts.values())) - width
         if excess <= 0 or len(line_parts) == 1:
             return
-        cause = line_parts.get("break")
-        if cause is not None and columns(cause.text) - excess >= _SHORTEST:
-            line_parts["break"] = cause._replace(text=_cut_to_width(cause.text, columns(cause.text) - excess))
+        cause, colour = line_parts.get("break", ("", ""))
+        room = columns(cause) - excess
+        if room >= _SHORTEST:
+            line_parts["break"] = _cut_to_width(cause, room), colour
             return
         line_parts.pop(name, None)
 
 
-def _parts(status: LineFacts) -> Iterator[tuple[str, _StatusPart]]:
+def _parts(status: LineFacts) -> Iterator[tuple[str, _Part]]:
     """Yield the name (of `PARTS`) and the text of each part whose facts are known."""
-    running, client, (size, read) = status.running, status.client, _size(status)
+    running, client = status.running, status.client
+    size, read = client.prompt_tokens, client.read_tokens
+    if running is not None and (size is None or not status.judging):  # else the client knows of a later request
+        size, read = running.prompt_tokens, running.read_tokens
     name = client.model or (running.model if running is not None else "")
     if name and not status.redact:
-        yield "model", _StatusPart(name)
+        yield "model", (name, "")
     if size is not None:
-        yield "prompt", _StatusPart(f"prompt {short(size)}")
+        yield "prompt", (f"prompt {short(size)}", "")
     if size and read is not None:
         share = read / size
         colour = "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red"
-        yield "read", _StatusPart(f"read {percent(share)}", colour)
+        yield "read", (f"read {percent(share)}", colour)
     if (expires := _expires(status)) is not None:
         yield "expires", expires
     if running is not None and running.requests:
         money = f" (${running.rebilled_dollars:,.2f})" if running.rebilled_dollars else ""
-        yield "again", _StatusPart(f"re-billed {short(running.rebilled_tokens)}{money}")
-        yield "break", _break(running.last_break, status)
+        yield "again", (f"re-billed {short(running.rebilled_tokens)}{money}", "")
+        last = running.last_break
+        if last is None:
+            yield "break", ("no break", "dim")
+        else:
+            ago = None if last.at is None or last.at > status.now else status.now - last.at
+            when = f"turn {last.turn}" if ago is None else f"{span(ago)} ago"
+            text = f"costly break {when}: {last.plain if status.redact else last.says}"
+            yield "break", (text, "red" if ago is not None and ago <= _RECENT else "dim")
     if client.dollars is not None:
-        yield "cost", _StatusPart(f"${client.dollars:,.2f}")
+        yield "cost", (f"${client.dollars:,.2f}", "")
     if client.used_percentage is not None:
-        yield "context", _StatusPart(f"context {client.used_percentage:.0f} %")
+        yield "context", (f"context {client.used_percentage:.0f} %", "")
 
 
-def _size(status: LineFacts) -> tuple[int | None, int | None]:
-    """Return the size of the last prompt and its read tokens, from the client if the log is not judged yet."""
-    running, client = status.running, status.client
-    if running is None or (status.judging and client.prompt_tokens is not None):
-        return client.prompt_tokens, client.read_tokens
-    return running.prompt_tokens, running.read_tokens
-
-
-def _expires(status: LineFacts) -> _StatusPart | None:
-    running, client = status.running, status.client
-    by_rule = running is not None and not running.billed and client.expires_at is None
-    at = client.expires_at if client.expires_at is not None or running is None else running.expires_at
+def _expires(status: LineFacts) -> _Part | None:
+    running, at, by_rule = status.running, status.client.expires_at, False
+    if at is None and running is not None:
+        at, by_rule = running.expires_at, not running.billed
     if at is None:
         has_requests = running is not None and running.requests and running.lifetime is None
-        return _StatusPart("cache lifetime unknown", "dim") if has_requests else None
+        return ("cache lifetime unknown", "dim") if has_requests else None
     ttl = at - status.now
     if ttl <= 0:
-        return _StatusPart(f"cache expired {span(-ttl)} ago", "red")
-    return _StatusPart(f"cache {'about ' * by_rule}{clock(ttl)}", "yellow" if ttl <= _SOON else "green")
-
-
-def _break(last: LastBreak | None, status: LineFacts) -> _StatusPart:
-    if last is None:
-        return _StatusPart("no break", "dim")
-    ago = None if last.at is None else status.now - last.at
-    time = f"turn {last.turn}" if ago is None or ago < 0 else f"{span(ago)} ago"
-    says = last.plain if status.redact else last.says
-    return _StatusPart(f"costly break {time}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
+        return (f"cache expired {span(-ttl)} ago", "red")
+    return (f"cache {'about ' * by_rule}{clock(ttl)}", "yellow" if ttl <= _SOON else "green")
 
 
 PARTS = ("model", "prompt", "read", "again", "expires", "break", "cost", "context")
@@ -227,6 +217,6 @@ def columns(text: str) -> int:
 def _cut_to_width(text: str, width: int | None) -> str:
     if width is None or columns(text) <= width:
         return text
-    while text and columns(text) > max(0, width - 1):
+    while text and columns(text) >= width:
         text = text[:-1]
     return text.rstrip() + "…" if width > 0 else ""

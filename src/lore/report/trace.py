@@ -16,9 +16,9 @@ its trace processor, which drops overlapping slices (both read on 2026-11-23).
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -72,46 +72,43 @@ class Slice(NamedTuple):
 
 def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
     """Return a trace of requests, each with the file of its session or subagent, in the order of their recordings."""
-    agents, chains = dict[str, str](), dict[str, dict[tuple[str, str], list[LedgerRow]]]()
+    agents, chains = dict[str, str](), dict[tuple[str, str, str], list[LedgerRow]]()
     for file, request in requests:
         agents.setdefault(request.session, request.agent)
-        chains.setdefault(request.session, {}).setdefault((file, request.row.chain), []).append(request.row)
-    lanes = {session: {place: _slices(rows) for place, rows in by_lane.items()} for session, by_lane in chains.items()}
-    starts = {
-        session: min((slices[0].begin for slices in by_lane.values() if _is_timed(slices)), default=None)
-        for session, by_lane in lanes.items()
-    }
-    known_starts = [start for start in starts.values() if start is not None]
-    begin = min(known_starts, default=0)
-    events, threads = list[TraceEvent](), count(1)
-    for session, by_lane in lanes.items():
-        start, names, process = starts[session], dict[str, int](), 0
-        for (file, chain), slices in by_lane.items():
-            thread, timed = next(threads), _is_timed(slices)
-            name = _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
-            name = _unused_name(names, name if timed else f"{name} ({UNTIMED})")
-            origin = begin if timed else 0 if start is None else begin - start
-            event = partial(_event, process or thread, thread, origin)
-            if not process:
-                process, title = thread, f"{visible(agents[session])}: {visible(session)}"
-                events.append(event("process_name", "M", origin, {"name": title}))
-            events.append(event("thread_name", "M", origin, {"name": name}))
-            events.append(event("thread_sort_index", "M", origin, {"sort_index": thread}))
-            events += _lane_events(name, slices, event)
+        chains.setdefault((request.session, file, request.row.chain), []).append(request.row)
+    order = {session: number for number, session in enumerate(agents)}
+    lanes = sorted(((place, _make_slices(rows)) for place, rows in chains.items()), key=lambda lane: order[lane[0][0]])
+    timed_lanes = [_is_timed(slices) for _, slices in lanes]
+    starts = dict[str, int]()  # of sessions with recorded times
+    for ((session, *_), slices), is_timed in zip(lanes, timed_lanes, strict=True):
+        if is_timed:
+            starts[session] = min(slices[0].begin, starts.get(session, slices[0].begin))
+    begin = min(starts.values(), default=0)
+    events, names, processes = list[TraceEvent](), defaultdict[str, dict[str, int]](dict), dict[str, int]()
+    for thread, ((session, file, chain), slices) in enumerate(lanes, 1):
+        is_timed, process = timed_lanes[thread - 1], processes.setdefault(session, thread)
+        name = _shorten(chain) if file == session else f"{visible(os.path.basename(file))} {_shorten(chain)}"
+        name = _unused_name(names[session], name if is_timed else f"{name} ({UNTIMED})")
+        origin = begin if is_timed else begin - starts.get(session, begin)
+        event = partial(_make_event, process, thread, origin)
+        if process == thread:
+            title = f"{visible(agents[session])}: {visible(session)}"
+            events.append(event("process_name", "M", origin, {"name": title}))
+        events.append(event("thread_name", "M", origin, {"name": name}))
+        events.append(event("thread_sort_index", "M", origin, {"sort_index": thread}))
+        events += _make_lane_events(name, slices, event)
     metadata = {"writer": f"lore {lore.__version__}"}
-    metadata["begin"] = format_timestamp(begin / SECOND) if known_starts else "not recorded"
-    timed_lanes = [_is_timed(slices) for by_lane in lanes.values() for slices in by_lane.values()]
+    metadata["begin"] = format_timestamp(begin / SECOND) if starts else "not recorded"
     if not all(timed_lanes):
         metadata["note"] = f"{UNTIMED} (lanes: {timed_lanes.count(False):,} of {len(timed_lanes):,})"
     return Trace(traceEvents=events, otherData=metadata)
 
 
-def _slices(rows: Sequence[LedgerRow]) -> list[Slice]:
+def _make_slices(rows: Sequence[LedgerRow]) -> list[Slice]:
     """Return the slices of a chain in the order of time; its first recorded time places the turns before it."""
-    times = [_microseconds(row.at) for row in rows]
+    times, slices = [_microseconds(row.at) for row in rows], list[Slice]()
     first = next((place for place, time in enumerate(times) if time is not None), 0)
     latest = (times[first] or 0) - (first + 1) * SECOND
-    slices: list[Slice] = []
     for row, time in zip(rows, times, strict=True):
         latest = latest + SECOND if time is None else time
         slices.append(Slice(latest, time is not None, row))
@@ -127,7 +124,7 @@ def _microseconds(time: float | None) -> int | None:
     return round(time * SECOND) if time is not None and 0 < time < LATEST else None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return the beginning of a name, since every request repeats it."""
     return visible(text[: 20 * LONGEST])[:LONGEST]
 
@@ -142,14 +139,14 @@ def _unused_name(used: dict[str, int], name: str) -> str:
     return unused_name
 
 
-def _event(
+def _make_event(
     process: int, thread: int, origin: int, name: str, ph: Phase, at: int, args: dict[str, Any], **more: Any
 ) -> TraceEvent:  # fmt: skip
     """Return an event; `origin` is the trace's begin, on the clock of the lane."""
     return TraceEvent(name=name, ph=ph, pid=process, tid=thread, ts=at - origin, args=args, **more)
 
 
-def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceEvent]) -> Iterator[TraceEvent]:
+def _make_lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceEvent]) -> Iterator[TraceEvent]:
     """Yield the events of a lane's requests; `event` makes one of its name, phase and time."""
     end, counters = 0, dict[str, int]()
     for span, following in zip(slices, [*slices[1:], None], strict=True):
@@ -161,30 +158,26 @@ def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceE
         if loss is not None:
             title += f": {CODES[loss.code].name if loss.code in CODES else loss.code}"
             kinds = f"request,{loss.kind}"
-        args = dict(_arguments(span, measured=measured))
+        args = dict(_list_arguments(span, measured=measured))
         yield event(title, "X", span.begin, args, dur=end - span.begin, cat=kinds)
         if row.compacted:
             yield event("compacted", "i", span.begin, {}, s="t", cat="compaction")
-        if tokens := _known_tokens(row):
+        counts = {kind: getattr(row, member) for kind, member in _TOKENS} if row.billed else {}
+        tokens = {kind: count for kind, count in counts.items() if count is not None}
+        if tokens:
             counters |= dict.fromkeys(tokens, 0)
             yield event(f"{name}: tokens", "C", span.begin, tokens)
     if counters:  # without a last value of 0 the counter would continue after its lane
         yield event(f"{name}: tokens", "C", end, counters)
 
 
-def _known_tokens(row: LedgerRow) -> dict[str, int]:
-    """Return a request's known tokens by the names of counters."""
-    counts = {kind: getattr(row, member) for kind, member in _TOKENS} if row.billed else {}
-    return {kind: tokens for kind, tokens in counts.items() if tokens is not None}
-
-
-def _arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
+def _list_arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
     row, loss, spent = span.row, span.row.loss, span.row.spent
     yield "turn", row.number
     yield "sent", format_timestamp(span.begin / SECOND) if span.timed else "not recorded: one turn a second"
     yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if measured else "not recorded"
     if row.model is not None:
-        yield "model", _short(row.model)
+        yield "model", _shorten(row.model)
     for kind, member in (("prompt", "prompt_tokens"), *_TOKENS, ("output", "output_tokens")):
         tokens = getattr(row, member)
         if tokens is not None:
@@ -199,6 +192,6 @@ def _arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]
         yield "cause", loss.code
         yield "kind", loss.kind
         if loss.names:
-            yield "names", ", ".join(map(_short, loss.names))
+            yield "names", ", ".join(map(_shorten, loss.names))
     if row.line is not None:
         yield "line", row.line

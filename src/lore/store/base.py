@@ -109,7 +109,7 @@ class SessionSummary(SessionNotes, frozen=True, kw_only=True):
 
 
 def notes_of(session: SessionNotes) -> dict[str, Any]:
-    """Return the fields of a session that are no events and not derived from them."""
+    """Return the fields of `SessionNotes` by name."""
     return {name: getattr(session, name) for name in SessionNotes.__struct_fields__}
 
 
@@ -129,8 +129,7 @@ class Verified(Struct, frozen=True):
         results = [part for part in parts if part is not None]
         return cls(
             sum(part.sessions for part in results), sum(part.events for part in results),
-            (*(place for part in results for place in part.damage), *damage),
-            (*(note for part in results for note in part.notes), *notes),
+            (*(place for part in results for place in part.damage), *damage), tuple(notes),
         )  # fmt: skip
 
 

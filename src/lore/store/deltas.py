@@ -47,7 +47,7 @@ from lore.store.lines import (
     read_header,
 )
 
-HINT_AGAIN = "load the session again (`reload()` keeps the unsaved events on top: do not repeat them), and save"
+_HINT_AGAIN = "load the session again (`reload()` keeps the unsaved events on top: do not repeat them), and save"
 
 
 class Stored(Protocol):
@@ -99,22 +99,25 @@ def settle(delta: SessionDelta, stored: Stored) -> PendingChange | Head:
     """Return the change that a delta makes to a session; raises ConflictError, StoreError. Costs O(the delta)."""
     refuse_other_version("a delta of", delta.version, VERSION)
     check_notes(delta.leaf_id, delta.created_at, delta.updated_at)
-    lines, base, before = lines_of(delta), delta.base, stored.summary
-    head, stored_count = before.head, _count_stored(lines, delta.base, stored)
+    removed = (encode({"kind": "remove", "uuids": delta.removed_ids}),) if delta.removed_ids else ()
+    lines = tuple(map(check_line, (*removed, *delta.new_events)))
+    base, before, head = delta.base, stored.summary, stored.summary.head
+    stored_count = _count_stored(lines, base, stored)
     leaf_id = before.leaf_id if delta.leaf_id is None else delta.leaf_id
     metadata = merge_metadata(before.metadata, delta.metadata)
     is_noted = digest_notes(leaf_id, metadata) == head.note
     is_last = base.number + stored_count == head.number  # no other writer has appended since
     if not is_noted and not (is_last and (base.note == head.note or 0 < stored_count < len(lines))):
-        raise conflict(base, head)
+        raise _conflict(base, head)
     if not is_last:
         number = base.number + stored_count
         return Head(number, stored.digest(number) or "", head.note)
     if is_noted and stored_count == len(lines):
         return head
-    times = {"created_at": delta.created_at, "updated_at": delta.updated_at}
-    times = {name: time for name, time in times.items() if time}
-    return extend(before, lines[stored_count:], leaf_id=leaf_id, metadata=metadata, **times)
+    created_at, updated_at = delta.created_at or before.created_at, delta.updated_at or before.updated_at
+    return extend(
+        before, lines[stored_count:], leaf_id=leaf_id, metadata=metadata, created_at=created_at, updated_at=updated_at
+    )
 
 
 def _count_stored(lines: Sequence[bytes], base: Head, stored: Stored) -> int:
@@ -122,18 +125,11 @@ def _count_stored(lines: Sequence[bytes], base: Head, stored: Stored) -> int:
     head = stored.summary.head
     if (base.number, base.digest) == (head.number, head.digest):
         return 0
-    if not lines or base.number >= head.number or stored.digest(base.number) != base.digest:
-        raise conflict(base, head)
-    stored_lines = stored.lines(base.number, len(lines))
-    if not all(map(is_same_event, stored_lines, lines)):
-        raise conflict(base, head)
-    return len(stored_lines)
-
-
-def lines_of(delta: SessionDelta) -> tuple[bytes, ...]:
-    """Return the events of a delta in the order in which they are stored; raises StoreError."""
-    removed = (encode({"kind": "remove", "uuids": delta.removed_ids}),) if delta.removed_ids else ()
-    return tuple(map(check_line, (*removed, *delta.new_events)))
+    if lines and base.number < head.number and stored.digest(base.number) == base.digest:
+        stored_lines = stored.lines(base.number, len(lines))
+        if all(map(is_same_event, stored_lines, lines)):
+            return len(stored_lines)
+    raise _conflict(base, head)
 
 
 def is_same_event(line: bytes, other: bytes) -> bool:
@@ -141,66 +137,19 @@ def is_same_event(line: bytes, other: bytes) -> bool:
     return line == other or canonical(line) == canonical(other)
 
 
-def conflict(base: Head, stored: Head) -> ConflictError:
-    """Return the error for a delta whose base is not the stored state."""
+def _conflict(base: Head, stored: Head) -> ConflictError:
     message = f"the delta builds on {base}, the store holds {stored}"
-    return ConflictError(message, hint=HINT_AGAIN, base=base, stored=stored)
+    return ConflictError(message, hint=_HINT_AGAIN, base=base, stored=stored)
 
 
 def merge_metadata(stored: bytes, new: bytes) -> bytes:
     """Return a JSON object with the keys of `new` over those of `stored`; raises StoreError for other JSON."""
     if new.strip(b" \t\r\n") == b"{}":
         return stored
-    members, before = raw_members(new), raw_members(stored)
+    members = raw_members(new)
     if members is None:
         raise StoreError("metadata is not a JSON object", hint="give an object")
-    return object_of({**(before or {}), **members})
-
-
-# whole sessions
-
-
-def settle_new(line: bytes, stored: Stored | None) -> PendingChange | Head:
-    """Return the change that creates a session; raises ConflictError if it exists with another header."""
-    header = read_header(line)
-    if stored is None:
-        return extend(header, (line,))
-    head = stored.summary.head
-    first = stored.lines(0, 1)
-    if not first:
-        raise DamagedError(f"session {header.session_id!r}: event 1 is missing")
-    if is_same_event(first[0], line):
-        return head
-    message = f"session {header.session_id!r} exists with another header"
-    raise ConflictError(message, hint="append to it, or choose another id", stored=head)
-
-
-def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange | Head:
-    """Return the change that saves a session in full; raises ConflictError, StoreError.
-
-    It is a conflict if the store holds an event that `data` lacks.
-    """
-    if data.first != 1 or not data.events:
-        raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
-    header = read_header(data.events[0])
-    if header.session_id != data.session_id:
-        raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
-    check_notes(data.leaf_id, data.created_at, data.updated_at)
-    if data.project_id is not None:
-        check_id(data.project_id, "project id")
-    merge_metadata(EMPTY, data.metadata)
-    before = header if stored is None else stored.summary
-    count, digests = before.head.number, digests_of(data.events)
-    base = Head(len(digests), digests[-1].hex(), digest_notes(data.leaf_id, data.metadata))
-    if count and (count > len(digests) or digests[count - 1].hex() != before.head.digest):
-        message = f"the session ends with {base}, the store holds {before.head}, which it does not contain"
-        raise ConflictError(message, hint=HINT_AGAIN, base=base, stored=before.head)
-    lines = tuple(map(check_line, data.events[count:]))
-    change = extend(
-        before, lines, digests[count:], project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
-        created_at=data.created_at, updated_at=data.updated_at,
-    )  # fmt: skip
-    return change.after.head if change.after == before else change
+    return object_of({**(raw_members(stored) or {}), **members})
 
 
 def digests_of(events: Iterable[bytes]) -> list[bytes]:
@@ -240,34 +189,72 @@ class DeltaStore(ABC):
 
     def create(self, header: bytes) -> Head:
         line = check_line(header)
-        return self._change(read_header(line).session_id, lambda stored: settle_new(line, stored))
+        new = read_header(line)
+
+        def decide(stored: Stored | None) -> PendingChange | Head:
+            if stored is None:
+                return extend(new, (line,))
+            first = stored.lines(0, 1)
+            if not first:
+                raise DamagedError(f"session {new.session_id!r}: event 1 is missing")
+            if is_same_event(first[0], line):
+                return stored.summary.head
+            message = f"session {new.session_id!r} exists with another header"
+            raise ConflictError(message, hint="append to it, or choose another id", stored=stored.summary.head)
+
+        return self._change(new.session_id, decide)
 
     def save(self, data: SessionData) -> Head:
-        return self._change(data.session_id, lambda stored: settle_whole(data, stored))
+        if data.first != 1 or not data.events:
+            raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
+        header = read_header(data.events[0])
+        if header.session_id != data.session_id:
+            raise StoreError(f"the header names session {header.session_id!r}, not {data.session_id!r}")
+        check_notes(data.leaf_id, data.created_at, data.updated_at)
+        if data.project_id is not None:
+            check_id(data.project_id, "project id")
+        merge_metadata(EMPTY, data.metadata)
+        digests = digests_of(data.events)
+        base = Head(len(digests), digests[-1].hex(), digest_notes(data.leaf_id, data.metadata))
+
+        def decide(stored: Stored | None) -> PendingChange | Head:
+            before = header if stored is None else stored.summary
+            count = before.head.number
+            if count and (count > len(digests) or digests[count - 1].hex() != before.head.digest):
+                message = f"the session ends with {base}, the store holds {before.head}, which it does not contain"
+                raise ConflictError(message, hint=_HINT_AGAIN, base=base, stored=before.head)
+            change = extend(
+                before, tuple(map(check_line, data.events[count:])), digests[count:], project_id=data.project_id,
+                leaf_id=data.leaf_id, metadata=bytes(data.metadata), created_at=data.created_at,
+                updated_at=data.updated_at,
+            )  # fmt: skip
+            return change.after.head if change.after == before else change
+
+        return self._change(data.session_id, decide)
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         """Add a delta and return the head after it; raises ConflictError, UnknownSessionError. Costs O(the delta)."""
-        return self._change(session_id, lambda stored: settle(delta, self._require(session_id, stored)))
+
+        def decide(stored: Stored | None) -> PendingChange | Head:
+            if stored is None:
+                raise self._unknown(session_id)
+            return settle(delta, stored)
+
+        return self._change(session_id, decide)
 
     def move(self, session_id: str, project_id: str) -> None:
         check_id(project_id, "project id")
 
         def decide(stored: Stored | None) -> PendingChange | Head:
-            before = self._require(session_id, stored).summary
+            if stored is None:
+                raise self._unknown(session_id)
+            before = stored.summary
             return before.head if before.project_id == project_id else extend(before, (), project_id=project_id)
 
         self._change(session_id, decide)
 
-    def _require(self, session_id: str, stored: Stored | None) -> Stored:
-        if stored is None:
-            raise self._unknown(session_id)
-        return stored
-
     def _unknown(self, session_id: str) -> UnknownSessionError:
         return UnknownSessionError(session_id)
-
-
-# clients and forks
 
 
 def refuse_binding(session_id: str | None) -> ConflictError:

@@ -1,9 +1,4 @@
-"""`jsonl:DIR`: a folder with one log a session, which every reader of lore's logs reads.
-
-    lore-store.json     says that the folder is lore's, and which version of the layout it has
-    NAME.jsonl          a session (`jsonl_log`)
-    bindings.json       which session each client means, as one JSON object
-    .NAME.….lock        the lock of a file; .NAME.….part is a file that is being written
+"""`jsonl:DIR`: a folder with one log a session, which every reader of lore's logs reads (`WRITING.md` lists its files).
 
 A save is one write and one fsync at the end of the log, so it costs O(the new events). A new log is written under
 another name and then renamed. An incomplete save at the end, of a writer that died, is left out by readers and
@@ -27,7 +22,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TypeVar
 
 import msgspec
@@ -52,7 +47,7 @@ from lore.store.base import (
     refuse_other_version,
 )
 from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
-from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, report_errors
+from lore.store.jsonl_log import LOG, LogFile, encode_save, log_name, report_errors
 from lore.store.lines import check_id
 from lore.store.registry import notes_on_readers
 
@@ -97,12 +92,24 @@ class Jsonl(DeltaStore):
     # sessions
 
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
+        """Return a session, or its events after a number; raises UnknownSessionError, DamagedError.
+
+        An incomplete or damaged log is read again under the lock: a writer may have been in the middle of a save.
+        """
         after = max(0, after)
 
         def read(log: LogFile) -> SessionData:
             return log.summary.with_events(tuple(log.lines(after, log.length)), after + 1)
 
-        return self._read(session_id, read)
+        with self._open_log(session_id) as log, suppress(DamagedError):
+            data = read(log)
+            if not log.incomplete:
+                return data
+        with self._exclude_writers(log_name(session_id)), self._open_log(session_id) as log:
+            data = read(log)
+            if log.incomplete:
+                self._tell(f"{log.path}: the last {log.incomplete:,} bytes are an incomplete save, and are left out")
+        return data
 
     def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         """List the sessions; a damaged one is reported and left out. Reads each log's header and last save."""
@@ -148,13 +155,13 @@ class Jsonl(DeltaStore):
                 change = decide(None)
                 if isinstance(change, Head):
                     return change
-                self._replace(name, encode_log(change))
+                self._replace(name, encode_save(change, is_new=True))
         return change.after.head
 
     def _append(self, log: LogFile, change: PendingChange) -> None:
         """Write a change after the end of a log."""
         part, descriptor = log.part(log.summary.head.number), log.file.fileno()
-        data = encode_save(change)
+        data = encode_save(change, is_new=False)
         if log.length > part.end:
             with report_errors("repair", log.path):
                 os.ftruncate(descriptor, part.end)
@@ -198,7 +205,9 @@ class Jsonl(DeltaStore):
 
     def verify(self, session_id: str | None = None) -> Verified:
         self._is_stamped()
-        notes, damage = self._notes_on_readers(), list[DamagedPlace]()
+        names, damage, notes = self._names(), list[DamagedPlace](), ()
+        if os.stat(self._folder).st_mode & 0o077:
+            notes = notes_on_readers([self._folder, *map(self._file, names)])
         if session_id is not None:
             with self._open_log(session_id):
                 return Verified.of((self._verify(log_name(session_id)),), (), notes)
@@ -213,26 +222,17 @@ class Jsonl(DeltaStore):
     def _verify(self, name: str) -> Verified | None:
         """Verify a session, again under its lock if it seems damaged: a writer may have been at work."""
         path = self._file(name)
-        with ExitStack() as stack:
-            for is_locked in (False, True):
-                if is_locked:
-                    stack.enter_context(self._exclude_writers(name))
-                try:
-                    with _open_log(path) as log:
-                        verified = log.verify()
-                except FileNotFoundError:  # deleted meanwhile
-                    return None
-                except StoreError as error:  # a symbolic link, or a disk that does not answer
-                    verified = Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
-                if not verified.damage:
-                    break
+        for guard in (nullcontext(), self._exclude_writers(name)):
+            try:
+                with guard, _open_file(path) as log:
+                    verified = log.verify()
+            except FileNotFoundError:  # deleted meanwhile
+                return None
+            except StoreError as error:  # a symbolic link, or a disk that does not answer
+                verified = Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
+            if not verified.damage:
+                break
         return verified
-
-    def _notes_on_readers(self) -> tuple[str, ...]:
-        """Return notes on the files that other users of this machine may read."""
-        names = self._names()
-        is_private = not os.stat(self._folder).st_mode & 0o077
-        return () if is_private else notes_on_readers([self._folder, *map(self._file, names)])
 
     def vacuum(self) -> int:
         """Remove files that writers had begun when they died, an hour ago or earlier."""
@@ -256,7 +256,7 @@ class Jsonl(DeltaStore):
         """Open a session's log, without its lock; raises UnknownSessionError, StoreError."""
         self._is_stamped()
         try:
-            with _open_log(self._file(log_name(session_id)), write=write) as log:
+            with _open_file(self._file(log_name(session_id)), write=write) as log:
                 yield log
         except FileNotFoundError:
             raise self._unknown(session_id) from None
@@ -267,28 +267,13 @@ class Jsonl(DeltaStore):
             error.hint = f"there is no folder {self._folder}: look at the store's name"
         return error
 
-    def _read(self, session_id: str, read: Callable[[LogFile], _T]) -> _T:
-        """Return what a function reads from a session's log; raises UnknownSessionError, DamagedError.
-
-        An incomplete or damaged log is read again under the lock: a writer may have been in the middle of a save.
-        """
-        with self._open_log(session_id) as log, suppress(DamagedError):
-            result = read(log)
-            if not log.incomplete:
-                return result
-        with self._exclude_writers(log_name(session_id)), self._open_log(session_id) as log:
-            result = read(log)
-            if log.incomplete:
-                self._tell(f"{log.path}: the last {log.incomplete:,} bytes are an incomplete save, and are left out")
-        return result
-
     def _read_each(self, read: Callable[[LogFile], _T]) -> Iterable[_T]:
         """Apply a function to each log; a damaged one is reported and left out. Raises StoreError without a folder."""
         self._is_stamped()
         for name in self._logs():
             path = self._file(name)
             try:
-                with _open_log(path) as log:
+                with _open_file(path) as log:
                     result = read(log)
             except FileNotFoundError:  # deleted meanwhile
                 continue
@@ -325,15 +310,14 @@ class Jsonl(DeltaStore):
             raise StoreError(f"the store {self.url} is closed", hint="open it again")
         if os.path.lexists(self._folder) and not os.path.isdir(self._folder):
             raise StoreError(f"{self._folder} is not a folder", hint="jsonl:DIR names a folder")
-        data = self._read_file(STAMP)
+        data, where = self._read_file(STAMP), Where(self._file(STAMP))
         if data is None:
             return False
-        where = Where(self._file(STAMP))
         try:
             stamp = msgspec.json.decode(data, type=_Stamp)
         except (ValueError, RecursionError):
-            stamp = _Stamp("", 0)
-        if stamp.kind != KIND:
+            stamp = None
+        if stamp is None or stamp.kind != KIND:
             message = f"{self._folder} is not a store of lore: {STAMP} says something else"
             raise FormatError(message, hint="name another folder; nothing was changed", where=where)
         refuse_other_version(f"{self._folder} has layout", stamp.version, VERSION, where)
@@ -384,7 +368,7 @@ class Jsonl(DeltaStore):
         """Return the bytes of a file, at most `limit`; None if it is missing; raises StoreError."""
         path = self._file(name)
         try:
-            with _open_log(path) as log, report_errors("read", path):
+            with _open_file(path) as log, report_errors("read", path):
                 return log.file.read(limit)
         except FileNotFoundError:
             return None
@@ -403,13 +387,13 @@ class Jsonl(DeltaStore):
 
 
 @contextmanager
-def _open_log(path: str, *, write: bool = False) -> Generator[LogFile]:
+def _open_file(path: str, *, write: bool = False) -> Generator[LogFile]:
     """Open a regular file; raises FileNotFoundError, StoreError."""
     try:
         descriptor = os.open(path, (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY) | _SAFE)
-    except FileNotFoundError:
-        raise
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
         message, hint = f"cannot open {path}: {reason_of(error)}", ""
         if error.errno == errno.ELOOP:
             message, hint = f"{path} is a symbolic link, which a store does not follow", "put the file itself there"

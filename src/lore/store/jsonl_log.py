@@ -36,14 +36,7 @@ from lore.model.items import NULL, is_absent
 from lore.model.limits import RECORD_BYTES
 from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionSummary, StoreError, Verified
 from lore.store.deltas import PendingChange
-from lore.store.lines import (
-    NOTHING,
-    SEED,
-    count_activity,
-    digest_lines,
-    digest_notes,
-    read_header,
-)
+from lore.store.lines import NOTHING, SEED, count_activity, digest_lines, digest_notes, read_header
 
 _BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-4"}'
 _END_MARK = _END[-9:]  # of a record that lost other bytes, too
@@ -58,25 +51,14 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)}
 
 
-# writing
-
-
 def is_record(line: bytes) -> bool:
     """Return whether a line was written as a record; with one damaged byte it still begins or ends like one."""
     return line.startswith(_BEGIN) or line.endswith(_END_MARK)
 
 
-def encode_save(change: PendingChange) -> bytes:
-    """Return a save as it is written at the end of a log; raises StoreError if a log cannot hold it."""
-    return _join((_encode_record(change.before, change.after), *change.lines))
-
-
-def encode_log(change: PendingChange) -> bytes:
-    """Return a new log; raises StoreError if a log cannot hold its events."""
-    return _join((*change.lines, _encode_record(change.after, change.after)))
-
-
-def _encode_record(before: SessionSummary, after: SessionSummary) -> bytes:
+def encode_save(change: PendingChange, *, is_new: bool) -> bytes:
+    """Return a save as it is written at the end of a log, or a whole log; raises StoreError if a log cannot hold it."""
+    before, after = change.after if is_new else change.before, change.after
     metadata = NULL if after.metadata == EMPTY else Raw(after.metadata.replace(b"\r", b" ").replace(b"\n", b" "))
     record = Saved(
         size=after.size - before.size, after=before.head.number, base=before.head.digest, log=before.size,
@@ -88,17 +70,10 @@ def _encode_record(before: SessionSummary, after: SessionSummary) -> bytes:
     if len(line) > RECORD_BYTES:
         message = f"{len(line):,} bytes of notes: a record holds {RECORD_BYTES >> 20} MiB"
         raise StoreError(message, hint="keep less in the metadata")
-    return line
-
-
-def _join(lines: Sequence[bytes]) -> bytes:
-    if sum(map(is_record, lines)) != 1:
+    if any(map(is_record, change.lines)):
         hint = "leave it out: `lore store import` does"
         raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
-    return b"\n".join((*lines, b""))
-
-
-# reading
+    return b"\n".join((*change.lines, line, b"") if is_new else (line, *change.lines, b""))
 
 
 @dataclass(slots=True)
@@ -128,11 +103,9 @@ class LogPart:
 
 def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart:
     """Parse a log from one byte to its end: from the first, or from that of the record `start`. Costs O(bytes)."""
-    part = LogPart(byte)
+    part, at, data = LogPart(byte), 0, data.rstrip(b"\0")
     if start is not None:
         part = LogPart(byte, start.after, bytes.fromhex(start.base), start.log, start.after + 1)
-    data = data.rstrip(b"\0")
-    at = 0
     while at < len(data):
         stop = data.find(b"\n", at)
         line = data[at : stop if stop >= 0 else len(data)]
@@ -144,10 +117,23 @@ def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart
             end += 0 if record is None else record.size
             if end > len(data) and b"\n" + _BEGIN not in data[stop:]:
                 break  # an incomplete save
-            message = _add_save(part, record, data[stop + 1 : end])
+            if record is None:
+                message = "a saved record cannot be read"
+            elif (record.after, record.base) != (part.number, part.digest.hex()):
+                message = "the events before this byte do not match the saved record here"
+            else:
+                part.add(data[stop + 1 : end].split(b"\n")[:-1])
+                part.record, part.loose = record, 0
+                is_intact = part.digest.hex() == record.digest
+                message = "" if is_intact else "the events of this save do not match its record"
         else:
             line = line.removeprefix(BOM) if byte + at == 0 else line
-            message = _add_line(part, line)
+            is_blank = not line.strip(_BLANK)
+            reason = "" if is_blank else fault(line)
+            message = reason and f"a line cannot be read: {reason}"
+            if not is_blank and not reason:
+                part.add((line,))
+                part.loose += 1
         if message:
             part.fault = byte + at, message
             break
@@ -155,47 +141,20 @@ def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart
     return part
 
 
-def _add_line(part: LogPart, line: bytes) -> str:
-    """Add a line that no record covers, unless it is blank; returns why it cannot be read."""
-    reason = fault(line) if line.strip(_BLANK) else ""
-    if line.strip(_BLANK) and not reason:
-        part.add((line,))
-        part.loose += 1
-    return reason and f"a line cannot be read: {reason}"
-
-
-def _add_save(part: LogPart, record: Saved | None, data: bytes) -> str:
-    """Add the events of a save; returns how they differ from what its record says."""
-    if record is None:
-        return "a saved record cannot be read"
-    if (record.after, record.base) != (part.number, part.digest.hex()):
-        return "the events before this byte do not match the saved record here"
-    part.add(data.split(b"\n")[:-1])
-    part.record, part.loose = record, 0
-    return "" if part.digest.hex() == record.digest else "the events of this save do not match its record"
-
-
 def _parse_record(line: bytes) -> Saved | None:
     """Return a record; None if it is damaged."""
     if not (line.startswith(_BEGIN) and line.endswith(_END)):
         return None
-    line = line[: -len(_END)] + b"}"
     try:
-        record = _DECODER.decode(line)
-    except ValueError:  # lone surrogates in metadata
-        try:
-            record = lenient.convert(line, Saved)
-        except (ValueError, RecursionError):
-            return None
-    is_whole = isinstance(record, Saved) and record.size >= 0 and record.after > 0 and _DIGEST.fullmatch(record.base)
+        record = lenient.decode_tolerating_surrogates(_DECODER, line[: -len(_END)] + b"}")
+    except (ValueError, RecursionError):
+        return None
+    is_whole = record.size >= 0 and record.after > 0 and _DIGEST.fullmatch(record.base)
     return record if is_whole and digest_notes(record.leaf_id, _metadata(record)) == record.note else None
 
 
 def _metadata(record: Saved) -> bytes:
     return EMPTY if is_absent(record.metadata) else bytes(record.metadata)
-
-
-# a session's file
 
 
 def log_name(session_id: str) -> str:

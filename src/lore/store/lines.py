@@ -83,14 +83,8 @@ def digest_notes(leaf_id: str | None, metadata: bytes) -> str:
 NOTHING = Head(0, SEED.hex(), digest_notes(None, EMPTY))  # of a session without events
 
 
-# the header
-
-
 def read_header(line: bytes) -> SessionSummary:
-    """Return the session that a header begins, without events; raises StoreError if it is another event, or names none.
-
-    A time that some store cannot keep is left out.
-    """
+    """Return the session that a header begins, without events; raises StoreError for another event."""
     event = next((read.value for read in LoreLog().read_line(Line(1, 0, check_line(line)))), None)
     if not isinstance(event, SessionStarted):
         hint = "the first event of a session is session_started, with its session_id"
@@ -98,14 +92,12 @@ def read_header(line: bytes) -> SessionSummary:
     for name, what in ((event.project_id, "project id"), (event.parent_session_id, "parent session id")):
         if name is not None:
             check_id(name, what)
+    created_at = event.at if is_id(event.at) else None  # a time that some store cannot keep is left out
     return SessionSummary(
         session_id=check_id(event.session_id), head=NOTHING, size=0, project_id=event.project_id,
-        parent_session_id=event.parent_session_id, created_at=event.at if is_id(event.at) else None,
-        user_id=event.user_id, agent_id=event.agent_id, turns=0,
+        parent_session_id=event.parent_session_id, created_at=created_at, user_id=event.user_id,
+        agent_id=event.agent_id, turns=0,
     )  # fmt: skip
-
-
-# activity
 
 
 class _Timed(msgspec.Struct):

@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import lru_cache
-from importlib import import_module
-from typing import cast
 
 from msgspec import Struct
 
 from lore.errors import install_hint
 from lore.model.canonical import printable
-from lore.model.deferred import pattern
+from lore.model.deferred import Registry, pattern
 from lore.model.mask import mask
 from lore.plugins import entry_points
 from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
 
 GROUP = "lore.stores"
-STORES: dict[str, Callable[[str, Tell], Store]] = {}  # of other packages, by scheme, once they were asked for
-_OWN_STORES = {  # by scheme: module and class
-    "memory": ("lore.store.sqlite", "Memory"),
-    "jsonl": ("lore.store.jsonl", "Jsonl"),
-    "sqlite": ("lore.store.sqlite", "Sqlite"),
-}
+STORES = Registry[Callable[[str, Tell], Store]](  # by scheme; those of other packages once they were asked for
+    {"memory": "lore.store.sqlite:Memory", "jsonl": "lore.store.jsonl:Jsonl", "sqlite": "lore.store.sqlite:Sqlite"},
+    make=lambda store: store.open,
+)
 _EXTRAS = {"postgresql": "postgres", "postgres": "postgres"}  # schemes of lore's own plug-ins
 _WITH_FILES = ("sqlite", "jsonl")  # schemes whose URL names a file or a folder
 BESIDE = ("-wal", "-shm", "-journal")  # endings of the files that sqlite keeps next to its own
@@ -46,18 +43,15 @@ def ignore(_: str) -> None:
     """Ignore a message for the user."""
 
 
-# opening
-
-
 def scheme_of(url: str) -> str | None:
     """Return the scheme of a store's URL; None for all other text."""
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match else ""
-    return scheme if scheme in _OWN_STORES or scheme in _EXTRAS or (scheme and _published_store(scheme)) else None
+    return scheme if scheme in _EXTRAS or (scheme and _has_store(scheme)) else None
 
 
-def _published_store(scheme: str) -> Callable[[str, Tell], Store] | None:
-    """Return the store that another package publishes for a scheme; None if no package does."""
+def _has_store(scheme: str) -> bool:
+    """Return whether there is a store for a scheme; adds the one that another package publishes to `STORES`."""
     if scheme not in STORES:
         for point in entry_points(GROUP):
             if point.name == scheme:
@@ -66,14 +60,11 @@ def _published_store(scheme: str) -> Callable[[str, Tell], Store] | None:
                 except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
                     message = f"the plug-in {scheme!r} ({GROUP}) cannot be loaded: {error}"
                     raise StoreError(message, hint=f"repair or remove {point.value}") from None
-    return STORES.get(scheme)
+    return scheme in STORES
 
 
 def open_store(url: str, tell: Tell = ignore) -> Store:
-    """Open a store by its URL; `tell` receives messages for the user, such as a repair. Close it when done.
-
-    Raises StoreError if there is no such kind of store, or it cannot be opened.
-    """
+    """Open a store by its URL; raises StoreError. `tell` receives messages for the user, such as a repair."""
     scheme = scheme_of(url)
     if scheme is None:
         message, hint = "", "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
@@ -83,14 +74,10 @@ def open_store(url: str, tell: Tell = ignore) -> Store:
             message = ": sessions are not stored in buckets"
             hint = "to share a store between machines, use a PostgreSQL database: --store postgresql://HOST/DATABASE"
         raise StoreError(f"{mask_url(url)!r} names no store{message}", hint=hint)
-    if scheme in _OWN_STORES:
-        module, name = _OWN_STORES[scheme]
-        return cast("Callable[[str, Tell], Store]", getattr(import_module(module), name).open)(url, tell)
-    store = _published_store(scheme)
-    if store is None:
+    if not _has_store(scheme):
         message = f"{mask_url(url)} needs lore's plug-in {_EXTRAS[scheme]!r}, which this installation lacks"
         raise StoreError(message, hint=install_hint(_EXTRAS[scheme]))
-    return store(url, tell)
+    return STORES[scheme](url, tell)
 
 
 def open_existing(url: str, tell: Tell = ignore) -> Store:
@@ -142,17 +129,12 @@ def notes_on_readers(paths: Iterable[str]) -> tuple[str, ...]:
     """Return a note for each of a store's files and folders that other users of this machine may read."""
     notes: list[str] = []
     for path in paths:
-        try:
-            mode = os.lstat(path).st_mode & 0o777
-        except OSError:  # missing, or removed meanwhile
-            continue
-        if mode & 0o077 and not os.path.islink(path):
-            name = printable(path)
-            notes.append(f"{name} can be read by other users (mode {mode:04o}): `chmod go-rwx` it")
+        with suppress(OSError):  # it is missing, or was removed meanwhile
+            status = os.lstat(path)
+            mode = status.st_mode & 0o777
+            if mode & 0o077 and not stat.S_ISLNK(status.st_mode):
+                notes.append(f"{printable(path)} can be read by other users (mode {mode:04o}): `chmod go-rwx` it")
     return tuple(notes)
-
-
-# sessions by name
 
 
 class SessionAddress(Struct, frozen=True):
@@ -179,8 +161,7 @@ def is_store(name: str) -> bool:
 def is_file_of_store(name: str, path: str) -> bool:
     """Return whether a file is one of those that keep the store named by `name`, with a session or without."""
     address = address_of(name)
-    url = name if address is None else address.url
-    place = place_of(url)
+    place = place_of(name if address is None else address.url)
     if place is None or (address is None and not is_store(name)):
         return False
     place, path = os.path.realpath(place), os.path.realpath(path)

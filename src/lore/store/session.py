@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
+from itertools import count, takewhile
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
@@ -95,7 +95,7 @@ class StoredSession(Session):
         clock: Clock = now,
     ) -> StoredSession:  # fmt: skip
         """Create a session, or continue the one with this very header; ConflictError for another header."""
-        check_store(store)
+        _check_store(store)
         if not isinstance(header, e.SessionStarted):
             hint = "lore.events.session_started(session_id, …)"
             raise MisuseError(f"a session begins with session_started, not with a {type(header).__name__}", hint=hint)
@@ -111,15 +111,13 @@ class StoredSession(Session):
 
         Raises LoreError if the session began in another dialect: its answers are stored as that provider gave them.
         """
-        check_store(store)
+        _check_store(store)
         data = store.load(session_id)
         session = cls(store, data, dialect=dialect, rules=rules, clock=clock, compaction=compaction)
-        stored_dialect, requested = session.state.dialect, session.dialect.name
-        if stored_dialect not in (None, requested):
-            raise LoreError(
-                f"session {session_id!r} began in the dialect {stored_dialect}, and cannot continue in {requested}",
-                hint=f"open it with dialect={stored_dialect!r}, or begin a session with another id",
-            )
+        first, requested = session.state.dialect, session.dialect.name
+        if first not in (None, requested):
+            message = f"session {session_id!r} began in the dialect {first}, and cannot continue in {requested}"
+            raise LoreError(message, hint=f"open it with dialect={first!r}, or begin a session with another id")
         return session
 
     def log(self, after: int = 0) -> bytes:
@@ -179,16 +177,12 @@ class StoredSession(Session):
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
-        at = self._time() if at is None else time_of(at, "at is")
+        at, leaf = self._time() if at is None else time_of(at, "at is"), self._last_uuid()
+        new_leaf = leaf if leaf != self._saved_item and is_id(leaf) else None  # one that a store can keep
         return SessionDelta(
             base=self.head, new_events=tuple(map(e.encode, self._log)), metadata=self._noted_metadata,
-            leaf_id=self._noted_leaf or self._new_leaf(), created_at=None if self.created_at else at, updated_at=at,
+            leaf_id=self._noted_leaf or new_leaf, created_at=None if self.created_at else at, updated_at=at,
         )  # fmt: skip
-
-    def _new_leaf(self) -> str | None:
-        """Return the last item's uuid if it changed since the last save and a store can keep it."""
-        leaf = self._last_uuid()
-        return None if leaf in (None, self._saved_item) or not is_id(leaf) else leaf
 
     def _last_uuid(self) -> str | None:
         """Return the last item's uuid; without items the session's own id, or None if there is only the header."""
@@ -243,16 +237,14 @@ class StoredSession(Session):
         an unsaved turn the next number. The session is folded again: O(its events).
         """
         self._refuse_while_saving()
-        waiting, number = self.delta().new_events, self.head.number
-        notes = self._noted_metadata, self._noted_leaf
+        waiting, notes = self.delta().new_events, (self._noted_metadata, self._noted_leaf)
         data = self.store.load(self.session_id)
-        remote = data.events[number:]
-        pairs = zip(remote, waiting, strict=False)
-        stored_count = sum(1 for _ in takewhile(lambda pair: is_same_event(*pair), pairs))
+        remote = data.events[self.head.number :]
+        stored_count = sum(takewhile(bool, map(is_same_event, remote, waiting)))
         self._load(data)
         self._noted_metadata, self._noted_leaf = notes
         new = Session.events_of(_join(remote[stored_count:]))
-        unsaved = rebase_events(Session.events_of(_join(waiting[stored_count:])), self.state, new)
+        unsaved = _rebase_events(Session.events_of(_join(waiting[stored_count:])), self.state, new)
         self._saved.add(unsaved)  # a turn keeps the deltas that it was sent with
         self.apply(*unsaved)
         return tuple(new)
@@ -274,7 +266,7 @@ class StoredSession(Session):
         self.close()
 
 
-def check_store(store: object) -> None:
+def _check_store(store: object) -> None:
     """Raise MisuseError for an object that is not a store, most often a URL."""
     if not callable(getattr(store, "load", None)):
         hint = "lore.open_store(url), or lore.open(url, session_id, …)"
@@ -292,7 +284,7 @@ def _is_empty(delta: SessionDelta) -> bool:
 # unsaved events, after another writer stored its own
 
 
-def rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:
+def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:
     """Return unsaved events, changed so that they can follow the `new` ones of another writer, which `stored` has.
 
     No item of the other writer is replaced: an unsaved item with a used uuid gets a new uuid, and events about it
@@ -326,28 +318,23 @@ def rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Iterab
 
 def _rename_items(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, str], str]:
     """Return new uuids of unsaved items whose uuid another item has, by chain and uuid."""
-    used_ids = {(event.chain, event.item.uuid) for event in unsaved if isinstance(event, e.Append)}
-    renamed: dict[tuple[str, str], str] = {}
-    for event in unsaved:
-        if not isinstance(event, e.Append):
-            continue
-        chain, uuid = event.chain, event.item.uuid
-        state = stored.chain(chain)
+    appended = [(event.chain, event.item) for event in unsaved if isinstance(event, e.Append)]
+    used_ids, renamed = {(chain, item.uuid) for chain, item in appended}, dict[tuple[str, str], str]()
+    for chain, item in appended:
+        state, uuid = stored.chain(chain), item.uuid
         index = index_of(state)
-        numbers, place = index.numbers, index.place(uuid)
-        if place is None or state.entries[place].item == event.item:
-            continue
-        number = 2
-        while f"{uuid}-{number}" in numbers or (chain, f"{uuid}-{number}") in used_ids:
-            number += 1
-        renamed[chain, uuid] = f"{uuid}-{number}"
+        place = index.place(uuid)
+        if place is not None and state.entries[place].item != item:
+            new_ids = (f"{uuid}-{number}" for number in count(2))
+            renamed[chain, uuid] = next(
+                new for new in new_ids if new not in index.numbers and (chain, new) not in used_ids
+            )
     return renamed
 
 
 def _renumber_turns(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
     """Return new numbers of unsaved turns whose number another turn has, by chain and number."""
-    renumbered: dict[tuple[str, int], int] = {}
-    latest: dict[str, int] = {}
+    renumbered, latest = dict[tuple[str, int], int](), dict[str, int]()
     for event in unsaved:
         if isinstance(event, e.TurnStarted):
             open_turn = stored.chain(event.chain).turn

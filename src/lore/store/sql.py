@@ -56,24 +56,15 @@ class SqlTransaction(Protocol):
         ...
 
 
-# the tables
-
 SCHEMA_VERSION = 7
 TABLES = frozenset({"sessions", "events", "bindings"})
 
 
 def make_tables(tx: SqlTransaction, types: Mapping[str, str]) -> None:
     """Make the tables and indexes; `types` has what a database writes for each name in braces."""
-    for statement in schema().split(";\n")[:-1]:
+    schema = resources.files("lore.store").joinpath("schema.sql").read_text("utf-8").partition("\n\n")[2]
+    for statement in schema.split(";\n")[:-1]:
         tx.execute(statement.format_map(types).strip())
-
-
-def schema() -> str:
-    """Return the statements that make the tables, with names in braces for the types of a database."""
-    return resources.files("lore.store").joinpath("schema.sql").read_text("utf-8").partition("\n\n")[2]
-
-
-# rows
 
 
 def _convert_rows(rows: object, kind: type[_T]) -> _T:
@@ -108,12 +99,6 @@ _AS_THEY_ARE = ("session_id", "project_id", "parent_session_id", "metadata", "si
 _AS_BYTES = ("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at")
 
 
-def _summary_of(row: _SessionRow) -> SessionSummary:
-    fields = {name: getattr(row, name) for name in _AS_THEY_ARE}
-    fields |= {name: _decode(getattr(row, name)) for name in _AS_BYTES}
-    return SessionSummary(head=Head(row.head_number, row.head_digest.hex(), row.head_note.hex()), **fields)
-
-
 def _decode(raw: bytes | None) -> str | None:
     """Decode a column of bytes; invalid UTF-8 is shown as escapes."""
     if raw is None:
@@ -140,8 +125,11 @@ class SqlSession:
 
     def __init__(self, tx: SqlTransaction, row: tuple[Any, ...]) -> None:
         """`row` has `_COLUMNS`; raises DamagedError."""
-        session_row = _convert_rows(row, _SessionRow)
-        self._tx, self.key, self.summary = tx, session_row.session, _summary_of(session_row)
+        columns = _convert_rows(row, _SessionRow)
+        fields = {name: getattr(columns, name) for name in _AS_THEY_ARE}
+        fields |= {name: _decode(getattr(columns, name)) for name in _AS_BYTES}
+        head = Head(columns.head_number, columns.head_digest.hex(), columns.head_note.hex())
+        self._tx, self.key, self.summary = tx, columns.session, SessionSummary(head=head, **fields)
 
     def digest(self, number: int) -> str | None:
         """Return the stored digest after event `number` (0: before the first); None if there is no such event."""
@@ -174,33 +162,26 @@ class SqlSession:
             message = f"session {name!r}: event {head.number}, its last, is missing or not as it was written"
             raise DamagedError(message)
 
-    def write(self, change: PendingChange) -> None:
-        """Write a change to the session's row, and its events."""
-        previous = _columns_of(change.before)
-        columns = {name: value for name, value in _columns_of(change.after).items() if value != previous[name]}
-        names = ", ".join(f"{name} = ?" for name in columns)
-        self._tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), self.key))  # noqa: S608
-        _write_events(self._tx, self.key, change)
 
-
-def _create(tx: SqlTransaction, change: PendingChange) -> bool:
-    """Write a new session; returns False if another writer has created it meanwhile."""
+def _write(tx: SqlTransaction, session: SqlSession | None, change: PendingChange) -> bool:
+    """Write a change to a session's row, or a new row, and its events; returns False if another writer created it."""
     columns = _columns_of(change.after)
-    names, places = ", ".join(columns), ", ".join("?" * len(columns))
-    sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
-    rows = tx.execute(sql, tuple(columns.values()))
-    if rows:
-        _write_events(tx, rows[0][0], change)
-    return bool(rows)
-
-
-def _write_events(tx: SqlTransaction, key: int, change: PendingChange) -> None:
+    if session is None:
+        names, places = ", ".join(columns), ", ".join("?" * len(columns))
+        sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
+        rows = tx.execute(sql, tuple(columns.values()))
+        if not rows:
+            return False
+        key = rows[0][0]
+    else:
+        key, previous = session.key, _columns_of(change.before)
+        changed = {name: value for name, value in columns.items() if value != previous[name]}
+        names = ", ".join(f"{name} = ?" for name in changed)
+        tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*changed.values(), key))  # noqa: S608
     events = enumerate(zip(change.lines, change.digests, strict=True), change.before.head.number + 1)
     sql = "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)"
     tx.executemany(sql, ((key, number, line, digest) for number, (line, digest) in events))
-
-
-# the store
+    return True
 
 
 class SqlStore(DeltaStore):
@@ -248,9 +229,7 @@ class SqlStore(DeltaStore):
                 change = decide(session)
                 if isinstance(change, Head):
                     return change
-                if session is not None:
-                    session.write(change)
-                if session is not None or _create(tx, change):
+                if _write(tx, session, change):
                     return change.after.head
 
     def delete(self, session_id: str) -> tuple[str, ...]:
@@ -341,33 +320,30 @@ def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-# verifying
-
-
 def _verify_session(session: SqlSession) -> Verified:
     """Recompute the digest of each event, and compare the session's row with them; names the first damaged place."""
-    lines = list[bytes]()
-    first = _find_damage(session, lines)
-    damage = () if first is None else (DamagedPlace(session.summary.session_id, *first, "every event before it"),)
-    return Verified(1, len(lines), damage)
-
-
-def _find_damage(session: SqlSession, lines: list[bytes]) -> tuple[int | None, str, str] | None:
-    """Return number, place and message of the first damage, and append the events before it to `lines`."""
-    last, digest = session.summary.head.number, SEED
+    summary, lines, digest = session.summary, list[bytes](), SEED
+    is_whole, unreadable = False, ""
     try:
         for number, line, stored in session.events():
             digest = digest_lines(digest, (line,))[0]
-            if (number, stored) != (len(lines) + 1, digest) or number > last:
+            if (number, stored) != (len(lines) + 1, digest) or number > summary.head.number:
                 break
             lines.append(line)
         else:
-            if len(lines) == last:
-                is_whole = _is_summary_of(session.summary, lines)
-                return None if is_whole else (None, "sessions row", "it does not match its events")
+            is_whole = len(lines) == summary.head.number
     except StoreError as error:  # a page that the database cannot read
-        return len(lines) + 1, f"events after row {len(lines)}", f"the database cannot read them: {error}"
-    return len(lines) + 1, f"events row {len(lines) + 1}", "the event is missing, or not as it was written"
+        unreadable = f"the database cannot read them: {error}"
+    next_number = len(lines) + 1
+    if unreadable:
+        place = next_number, f"events after row {len(lines)}", unreadable
+    elif not is_whole:
+        place = next_number, f"events row {next_number}", "the event is missing, or not as it was written"
+    elif not _is_summary_of(summary, lines):
+        place = None, "sessions row", "it does not match its events"
+    else:
+        return Verified(1, len(lines))
+    return Verified(1, len(lines), (DamagedPlace(summary.session_id, *place, "every event before it"),))
 
 
 def _is_summary_of(summary: SessionSummary, lines: Sequence[bytes]) -> bool:

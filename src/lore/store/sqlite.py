@@ -106,14 +106,17 @@ class Sqlite(SqlStore):
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
-        begin = "BEGIN IMMEDIATE" if write else "BEGIN"
-        with self._own_lock(), self._get_connection(write=write) as connection, self._transact(connection, begin) as tx:
+        with (
+            self._own_lock(),
+            self._get_connection(write=write) as connection,
+            self._transact(connection, write=write) as tx,
+        ):
             yield tx
 
     @contextmanager
-    def _transact(self, connection: sqlite3.Connection, begin: str) -> Generator[SqlTransaction]:
+    def _transact(self, connection: sqlite3.Connection, *, write: bool) -> Generator[SqlTransaction]:
         tx = _Transaction(connection, self._path)
-        tx.execute(begin)
+        tx.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             yield tx
             tx.execute("COMMIT")
@@ -146,10 +149,14 @@ class Sqlite(SqlStore):
             raise StoreError(f"{self.url} was replaced or removed while it was open", hint=_REPLACED)
         if self._connection is not None:
             yield self._connection
-        elif _is_missing(self._path) and not write:
+            return
+        is_missing = _is_missing(self._path)
+        # sqlite writes files next to the database
+        is_writable = os.access(self._path, os.W_OK) and os.access(os.path.dirname(self._path), os.W_OK)
+        if is_missing and not write:
             with closing(_make_in_memory()) as connection:
                 yield connection
-        elif not _is_missing(self._path) and not _is_writable(self._path):
+        elif not is_missing and not is_writable:
             self._check_files()
             is_alone = not any(os.path.exists(_beside(self._path, end)) for end in ("-wal", "-journal"))
             with closing(self._connect("mode=ro&immutable=1" if is_alone else "mode=ro")) as connection:
@@ -188,25 +195,31 @@ class Sqlite(SqlStore):
             )  # fmt: skip
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        """Make the tables of a new file. sqlite has already rolled back what a dead process had begun."""
+        """Make the tables of a new file, and change to a write-ahead log, which the file remembers."""
         tx, is_new = _Transaction(connection, self._path), self._is_new(connection)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         if is_new:
-            with self._transact(connection, "BEGIN IMMEDIATE"):
+            with self._transact(connection, write=True):
                 if self._is_new(connection):  # else another process made them meanwhile
                     make_tables(tx, _TYPES)
                     tx.execute(f"PRAGMA application_id = {APPLICATION}")
                     tx.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        self._use_write_ahead_log(connection)
+        kind, until = "", time.monotonic() + self._patience
+        while not kind:
+            try:
+                kind = tx.execute("PRAGMA journal_mode = WAL")[0][0]
+            except StoreError as error:
+                if _code_of(error.__cause__) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE)
+        if kind != "wal":
+            self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
 
     def _is_new(self, connection: sqlite3.Connection) -> bool:
-        """Return whether a database is empty; raises FormatError if it is not a store of this version.
-
-        Reading it changes nothing. Triggers and views are refused, too: they act when rows are written or read.
-        """
+        """Return whether a database is empty, unchanged; raises FormatError if it is not a store of this version."""
         tx = _Transaction(connection, self._path)
-        moment = nullcontext() if connection.in_transaction else self._transact(connection, "BEGIN")
+        moment = nullcontext() if connection.in_transaction else self._transact(connection, write=False)
         try:
             with moment:  # between two statements another process may make the tables
                 application = tx.execute("PRAGMA application_id")[0][0]
@@ -223,7 +236,7 @@ class Sqlite(SqlStore):
         if application != APPLICATION or version < 1:
             raise FormatError(f"{self.url} is a database of another program", hint="name another file")
         refuse_other_version(f"{self.url} has schema", version, SCHEMA_VERSION)
-        others = [
+        others = [  # triggers and views, too: they act when rows are written or read
             f"{kind} {name}" for kind, name in parts
             if kind != "table" or not (name in TABLES or name.startswith("sqlite_"))
         ]  # fmt: skip
@@ -231,19 +244,6 @@ class Sqlite(SqlStore):
             message = f"{self.url} holds parts that are not lore's: {printable(', '.join(others[:3]))}"
             raise FormatError(message, hint="name another file")
         return False
-
-    def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Change to a write-ahead log, which the file remembers."""
-        kind, until = "", time.monotonic() + self._patience
-        while not kind:
-            try:
-                kind = _Transaction(connection, self._path).execute("PRAGMA journal_mode = WAL")[0][0]
-            except StoreError as error:
-                if _code_of(error.__cause__) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                    raise
-                time.sleep(_PAUSE)
-        if kind != "wal":
-            self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -267,8 +267,7 @@ class Sqlite(SqlStore):
     def notes(self) -> tuple[str, ...]:
         notes = notes_on_readers(_beside(self._path, end) for end in ("", *BESIDE))
         if os.path.exists(self._path) and _is_missing(self._path):
-            empty = f"{printable(self._path)} is empty: nothing was ever stored in it, or all of it was lost"
-            return (*notes, empty)
+            notes += (f"{printable(self._path)} is empty: nothing was ever stored in it, or all of it was lost",)
         return notes
 
     def vacuum(self) -> int:
@@ -331,9 +330,6 @@ def _make_in_memory() -> sqlite3.Connection:
     return connection
 
 
-# files
-
-
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
@@ -360,11 +356,6 @@ def _is_missing(path: str) -> bool:
     return status.st_size == 0
 
 
-def _is_writable(path: str) -> bool:
-    """Return whether this process may write to the file, and to its folder: sqlite writes files next to it."""
-    return os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK)
-
-
 def _make_file(path: str) -> None:
     """Make the file and its folders if they are missing; raises StoreError."""
     try:
@@ -378,18 +369,14 @@ def _make_file(path: str) -> None:
         raise StoreError(f"{printable(path)} cannot be made: {error.strerror}", hint="choose another place") from error
 
 
-# errors
-
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
 _VERIFY = f"`lore store verify` names what is damaged; if it cannot be opened: {_RESCUE}"
+_AGAIN = "look at the disk, then send the same again"
 _ERRORS = {  # by sqlite's code: the error, its message and its hint
     sqlite3.SQLITE_BUSY: (StoreError, "is busy: others have been writing for too long", "try again"),
     sqlite3.SQLITE_FULL: (StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
     sqlite3.SQLITE_READONLY: (StoreError, "cannot be written", "look at who owns it and its folder"),
-    sqlite3.SQLITE_IOERR: (
-        StoreError, "cannot be read or written: the disk failed, or a limit was met",
-        "look at the disk, then send the same again",
-    ),
+    sqlite3.SQLITE_IOERR: (StoreError, "cannot be read or written: the disk failed, or a limit was met", _AGAIN),
     sqlite3.SQLITE_CORRUPT: (DamagedError, "is damaged", _VERIFY),
     sqlite3.SQLITE_NOTADB: (DamagedError, "is damaged: it is not a database any more", _VERIFY),
     sqlite3.SQLITE_CONSTRAINT: (DamagedError, "holds rows that contradict one another", _VERIFY),

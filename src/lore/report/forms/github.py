@@ -16,7 +16,6 @@ from pathlib import Path
 
 from lore.files import current_folder
 from lore.model.mask import mask
-from lore.model.results import Finding
 from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported, command_of, merge_findings
 from lore.report.plain import counted, path_below, visible
@@ -34,7 +33,15 @@ def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001
     hidden: list[str] = []
     for name, findings in by_level.items():
         room = SHOWN - (name == "note" and is_cut)  # the count is a notice, too
-        yield from (_annotation(finding, turns) for finding, turns in findings[:room])
+        for finding, turns in findings[:room]:
+            fields = {"file": posixpath.normpath(mask(path_in_repository(finding.path)))}
+            if finding.line is not None:
+                fields["line"] = str(finding.line)
+            fields["title"] = f"{finding.code} {finding.name}"
+            escaped = {key: _escape(text).replace(":", "%3A").replace(",", "%2C") for key, text in fields.items()}
+            properties = ",".join(f"{key}={text}" for key, text in escaped.items())
+            message = f"{turns}{': ' if turns else ''}{finding.message}. {describe_cost_and_fix(finding)}"
+            yield f"::{_LEVELS[name]} {properties}::{_escape(message)}"
         if len(findings) > room:
             hidden.append(counted(len(findings) - room, name))
     if hidden:
@@ -60,16 +67,6 @@ def path_in_repository(path: str) -> str:
     )
     relative_path = path_below(os.path.abspath(full_path), root)
     return path if os.path.isabs(relative_path) else relative_path.replace(os.sep, "/")
-
-
-def _annotation(finding: Finding, turns: str) -> str:
-    fields = {"file": posixpath.normpath(mask(path_in_repository(finding.path)))}
-    if finding.line is not None:
-        fields["line"] = str(finding.line)
-    fields["title"] = f"{finding.code} {finding.name}"
-    properties = [f"{name}={_escape(text).replace(':', '%3A').replace(',', '%2C')}" for name, text in fields.items()]
-    text = _escape(f"{turns}{': ' if turns else ''}{finding.message}. {describe_cost_and_fix(finding)}")
-    return f"::{_LEVELS[finding.severity]} {','.join(properties)}::{text}"
 
 
 def _escape(text: str) -> str:

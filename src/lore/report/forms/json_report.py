@@ -29,12 +29,7 @@ def render(result: msgspec.Struct | list[list[object]]) -> str:
 
 def make_safe(text: str) -> str:
     """Return JSON text without credentials, and without what a terminal would interpret or not show."""
-    text = mask(text).replace("##[", "##\\u005b")  # GitHub's runner obeys it; in JSON it occurs in texts only
-    return escaped(text)
-
-
-def _one_line(result: Reported, verbose: bool) -> list[str]:  # noqa: ARG001, FBT001 - of `TextReport`
-    return [render(result)]
+    return escaped(mask(text).replace("##[", "##\\u005b"))  # GitHub's runner obeys it; in JSON only texts hold it
 
 
 def _findings_and_sums(result: Reported, verbose: bool) -> Iterator[str]:  # noqa: ARG001, FBT001 - of `TextReport`
@@ -43,5 +38,5 @@ def _findings_and_sums(result: Reported, verbose: bool) -> Iterator[str]:  # noq
     yield render(msgspec.structs.replace(result, findings=[]))
 
 
-JSON = TextReport(_one_line)
+JSON = TextReport(lambda result, _: [render(result)])
 JSON_LINES = TextReport(_findings_and_sums)

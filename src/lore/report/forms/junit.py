@@ -39,8 +39,8 @@ class Junit:
         root = Element("testsuites")
         suite, kinds, name = SubElement(root, "testsuite"), Counter[str](), command_of(result)
         for path, findings in by_path.items():
-            unjudged_messages = [finding.message for finding in findings if is_unjudged(finding)]
-            unjudged = unjudged_messages[0] if unjudged_messages else self._unjudged.get(path, "")
+            unjudged = next((finding.message for finding in findings if is_unjudged(finding)), "")
+            unjudged = unjudged or self._unjudged.get(path, "")
             kinds[_add_case(suite, name, path, findings, unjudged, verbose=verbose)] += 1
         if skipped := result.summary.skipped:
             case = SubElement(suite, "testcase", classname=name, name="files that are not recordings", time="0")
@@ -59,31 +59,24 @@ class Junit:
 def _add_case(
     suite: Element, name: str, path: str, findings: Sequence[Finding], unjudged: str, *, verbose: bool
 ) -> str:  # fmt: skip
-    """Add the test case of a recording; return how it ended. `unjudged` is why not all of it was judged."""
+    """Add the test case of a recording; return `failure`, `error` (it was not judged) or "" if it passed."""
     shown_path = visible(path_below(path).removeprefix("./"))  # `lore check` and `lore check .` name a test alike
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
-    line = next((str(finding.line) for finding in findings if finding.line is not None), "")
-    if line:
-        case.set("line", line)
-    kind, message = _ending(findings, unjudged)
-    text = io.StringIO()
-    write_blocks(findings, Console(text, colour=False, terminal=False), verbose=verbose)
+    line = next((finding.line for finding in findings if finding.line is not None), None)
+    if line is not None:
+        case.set("line", str(line))
+    kind, message = "", ""
+    if any(finding.severity == "error" for finding in findings):
+        kind = "failure"
+        message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(findings)))
+    elif unjudged:
+        kind, message = "error", f"not judged: {unjudged}"
     if kind or findings:
+        text = io.StringIO()
+        write_blocks(findings, Console(text, colour=False, terminal=False), verbose=verbose)
         element = SubElement(case, kind or "system-out")
         element.text = "\n".join(map(visible, text.getvalue().splitlines()))
         if kind:
             element.set("message", visible(message))
-        if kind in ("failure", "error"):
             element.set("type", visible(message.partition(",")[0].partition(":")[0]))
     return kind
-
-
-def _ending(findings: Sequence[Finding], unjudged: str) -> tuple[str, str]:
-    """Return the element that says how a test case ended, empty if it passed, and its message."""
-    severities = {finding.severity for finding in findings}
-    message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(findings)))
-    if "error" in severities:
-        return "failure", message
-    if unjudged:
-        return "error", f"not judged: {unjudged}"
-    return "", message

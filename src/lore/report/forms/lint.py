@@ -41,15 +41,14 @@ _STAKES: dict[str, str] = {
 
 
 def worded_lint(finding: Finding, where: Served, *, redact: bool = False) -> Finding:
-    """Return a finding whose message has its cost; with `redact` without content.
-
-    `where` is who serves the request.
-    """
+    """Return a finding whose message has its cost at the server of the request (`where`); `redact`: without content."""
     safe_finding = redacted_finding(finding) if redact else finding
-    return replace(safe_finding, message="; ".join(filter(None, (safe_finding.message, _stake(safe_finding, where)))))
+    stake = _describe_stake(safe_finding, where)
+    return replace(safe_finding, message="; ".join(filter(None, (safe_finding.message, stake))))
 
 
-def _stake(finding: Finding, where: Served) -> str:
+def _describe_stake(finding: Finding, where: Served) -> str:
+    """Return what each request loses by a fault; empty if that is not known."""
     code, evidence = finding.code, finding.evidence
     if is_refused(finding):
         who = _SERVERS.get(where.platform) or _SERVERS.get(where.provider)
@@ -79,13 +78,20 @@ class LintTerminal:
     can_share_stdout = True
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        """Write outlooks, findings, sums."""
+        """Write what a cache would keep of each request, findings, sums."""
         assert isinstance(result, LintResult)  # `lore check` has one of its own
         one_by_one = len(result.requests) <= FEW
         files = Counter(request.path for request in result.requests)
         requests = result.requests if one_by_one or verbose else []
         for request in requests:
-            _request(request, out, alone=files[request.path] == 1 and request.turn == 1)
+            is_only_turn = files[request.path] == 1 and request.turn == 1
+            turn = "" if is_only_turn else f"  turn {request.turn} of {request.chain}"
+            facts = f"  {request.dialect}, {request.model or 'no model named'}"
+            out.print(line((f"{place_of(request.path, request.line)}{turn}", "bold"), facts))
+            style, answer = _describe_caching(request)
+            out.print(line("    ", (answer, style)))
+            for sentence in _describe_costs(request):
+                out.print(f"    {sentence}")
         findings = [entry for entry in result.findings if one_by_one or verbose or entry.severity != "note"]
         for finding in findings:
             request_count = finding.requests if isinstance(finding.requests, int) else 0
@@ -94,23 +100,13 @@ class LintTerminal:
         if requests or findings:
             out.print()
         for sentence in sums_lines(result.summary):
-            out.print(line(sentence))
+            out.print(sentence)
         if len(findings) < len(result.findings):
             hidden = counted(len(result.findings) - len(findings), "note")
             out.hint(f"{hidden} hidden, and the requests one by one", "-v shows them")
 
 
-def _request(request: LintRequest, out: Console, *, alone: bool) -> None:
-    place = place_of(request.path, request.line)
-    turn = "" if alone else f"  turn {request.turn} of {request.chain}"
-    style, answer = answer_in_words(request)
-    out.print(line((f"{place}{turn}", "bold"), f"  {request.dialect}, {request.model or 'no model named'}"))
-    out.print(line("    ", (answer, style)))
-    for sentence in _details(request):
-        out.print(line(f"    {sentence}"))
-
-
-def answer_in_words(request: LintRequest) -> tuple[str, str]:
+def _describe_caching(request: LintRequest) -> tuple[str, str]:
     """Return a style, and whether a cache would keep the request."""
     size = f"about {request.tokens:,} tokens"
     if request.cache is None:
@@ -134,11 +130,11 @@ def answer_in_words(request: LintRequest) -> tuple[str, str]:
     return ("bold red", f"refused as it is; once fixed, {answer}") if request.refused else ("bold green", answer)
 
 
-def _details(request: LintRequest) -> Iterator[str]:
-    if request.breakpoints or request.automatic:
-        marks = [
-            f"{mark.path} ({mark.tokens:,} tokens, {_lives(mark.lifetime)})" for mark in request.breakpoints
-        ] + ["automatic"] * request.automatic  # fmt: skip
+def _describe_costs(request: LintRequest) -> Iterator[str]:
+    """Yield the breakpoints of a request, how long a cache would keep it, and what its prompt costs."""
+    marks = [f"{mark.path} ({mark.tokens:,} tokens, {_format_lifetime(mark.lifetime)})" for mark in request.breakpoints]
+    marks += ["automatic"] * request.automatic
+    if marks:
         yield f"breakpoints: {', '.join(marks)}"
     if request.cached_tokens:
         minimum = request.minimum_tokens
@@ -147,7 +143,7 @@ def _details(request: LintRequest) -> Iterator[str]:
         elif not request.sure:
             yield "pictures, files or the provider's own tools are in it: their tokens are not in these sizes"
         caveat = "; this is the best case: the cache gives no guarantee" if request.confidence == "ceiling" else ""
-        yield f"it would be kept for {_lives(request.lifetime)} after the last request that reads it{caveat}"
+        yield f"it would be kept for {_format_lifetime(request.lifetime)} after the last request that reads it{caveat}"
         first, second, uncached = request.first_dollars, request.second_dollars, request.uncached_dollars
         if first is None or second is None or not uncached:
             yield "no price is known for it"
@@ -159,5 +155,5 @@ def _details(request: LintRequest) -> Iterator[str]:
         yield f"each request costs {format_money(request.uncached_dollars)} for its prompt"
 
 
-def _lives(lifetime: float | None) -> str:
+def _format_lifetime(lifetime: float | None) -> str:
     return "an unknown time" if lifetime is None else format_duration(lifetime)

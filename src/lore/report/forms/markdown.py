@@ -21,7 +21,7 @@ _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$])")
 
 
-def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
+def _format_lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
     merged_findings = terminal.merge_findings(result.findings, verbose=verbose)
     yield f"## {terminal.command_of(result)}"
     yield ""
@@ -31,27 +31,29 @@ def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: 
     if result.top:
         yield from ("### Costliest causes", "")
         for number, cause in enumerate(result.top, 1):
-            yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_text(cause.fix)}"
+            yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_escape(cause.fix)}"
         yield ""
     if merged_findings:
         yield from ("| | finding | where | what | re-billed tokens |", "|---|---|---|---|---:|")
-        yield from (*(_row(finding, turns) for finding, turns in merged_findings[:ROWS]), "")
+        yield from (*(_format_row(finding, turns) for finding, turns in merged_findings[:ROWS]), "")
     if len(merged_findings) > ROWS:
         yield from (f"And {counted(len(merged_findings) - ROWS, 'finding')} more.", "")
 
 
-MARKDOWN = TextReport(_lines)
+MARKDOWN = TextReport(_format_lines)
 
 
-def _row(finding: Finding, turns: str) -> str:
-    where = [_text(text) for text in (place_of(finding.path, finding.line), turns, finding.json_path) if text]
-    what = [_text(finding.message), *([] if finding.severity == "note" else [_text(": ".join(format_fix(finding)))])]
+def _format_row(finding: Finding, turns: str) -> str:
+    where = [_escape(text) for text in (place_of(finding.path, finding.line), turns, finding.json_path) if text]
+    what = [_escape(finding.message)]
+    if finding.severity != "note":
+        what.append(_escape(": ".join(format_fix(finding))))
     loss = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
     cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), loss
     return f"| {' | '.join(cells)} |"
 
 
-def _text(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text with its markup escaped, masked before it is cut, so that half a credential is not shown."""
     plain = visible(text)
     plain = plain if len(plain) <= CELL else plain[: CELL - 1] + "…"

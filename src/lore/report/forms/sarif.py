@@ -37,27 +37,27 @@ _FACTS = (
 )  # fmt: skip
 
 
-def _log(result: Reported, verbose: bool) -> Iterator[str]:  # noqa: FBT001 - of `TextReport`
+def _encode_log(result: Reported, verbose: bool) -> Iterator[str]:  # noqa: FBT001 - of `TextReport`
     all_findings = select_findings(result.findings, verbose=verbose)
     findings = all_findings if len(all_findings) <= MOST_RESULTS else worst_first(all_findings)[:MOST_RESULTS]
     codes = sorted({finding.code for finding in findings})
     numbers = {code: number for number, code in enumerate(codes)}
-    driver = {"name": "lore", "semanticVersion": __version__, "rules": list(map(_rule, codes))}
+    driver = {"name": "lore", "semanticVersion": __version__, "rules": list(map(_describe_rule, codes))}
     run = {
         "tool": {"driver": driver},
         "originalUriBaseIds": {ROOT: {"description": {"text": "The repository, or the folder that lore ran in."}}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, numbers[finding.code]) for finding in findings],
+        "results": [_describe_result(finding, numbers[finding.code]) for finding in findings],
         "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(all_findings) - len(findings)},
     }
     encoded = msgspec.json.encode({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
     yield make_safe(msgspec.json.format(encoded, indent=2).decode("utf-8"))
 
 
-SARIF = TextReport(_log)
+SARIF = TextReport(_encode_log)
 
 
-def _rule(code: str) -> dict[str, Any]:
+def _describe_rule(code: str) -> dict[str, Any]:
     facts = CODES[code]
     file = resources.files("lore.judge").joinpath("pages", f"{code}.md")
     page = file.read_text("utf-8") if file.is_file() else facts.fix  # a plug-in's code has none
@@ -75,15 +75,14 @@ def _rule(code: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, rule: int) -> dict[str, Any]:
+def _describe_result(finding: Finding, rule: int) -> dict[str, Any]:
     turn = "" if finding.turn is None else f"{finding.chain or 'main'}:{finding.turn}"
     member = visible(" ".join(filter(None, (turn, finding.json_path))))
     place: dict[str, Any] = {"logicalLocations": [{"kind": "member", "fullyQualifiedName": member}]} if member else {}
     if finding.path != "<stdin>":
-        physical: dict[str, Any] = {"artifactLocation": _artifact(finding.path)}
-        if finding.line is not None and finding.line > 0:
-            physical["region"] = {"startLine": finding.line}
-        place["physicalLocation"] = physical
+        has_line = finding.line is not None and finding.line > 0
+        region = {"region": {"startLine": finding.line}} if has_line else {}
+        place["physicalLocation"] = {"artifactLocation": _locate_file(finding.path), **region}
     text = visible(f"{finding.message}. {describe_cost_and_fix(finding)}")
     facts = {name: getattr(finding, name) for name in _FACTS if getattr(finding, name) is not None}
     return {
@@ -97,7 +96,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     }
 
 
-def _artifact(path: str) -> dict[str, str]:
+def _locate_file(path: str) -> dict[str, str]:
     """Return the URI of a file, relative to the root if it is below it."""
     plain = mask(path_in_repository(path))
     if os.sep == "\\" or plain[1:3] == ":\\":
@@ -105,5 +104,5 @@ def _artifact(path: str) -> dict[str, str]:
     if plain.startswith("/") or plain[1:3] == ":/":
         return {"uri": f"file://{'' if plain.startswith('/') else '/'}{quote(plain, safe='/:', errors='replace')}"}
     plain = posixpath.normpath(plain)
-    uri = {"uri": quote(plain, errors="replace")}
-    return uri if plain.startswith("../") or plain == ".." else {**uri, "uriBaseId": ROOT}
+    root = {} if plain.startswith("../") or plain == ".." else {"uriBaseId": ROOT}
+    return {"uri": quote(plain, errors="replace"), **root}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
@@ -21,11 +22,11 @@ from lore.report.console import Console, line
 from lore.report.plain import counted, path_below, place_of, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
-    describe_loss,
     describe_missing,
     describe_rebilled,
     format_fix,
     format_loss,
+    in_dollars,
     name_cause,
 )
 
@@ -47,9 +48,6 @@ def command_of(result: Reported) -> str:
     return "lore check" if isinstance(result, CheckResult) else "lore lint"
 
 
-# which findings are shown
-
-
 def select_findings(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
     """Return the findings to show: all if `verbose`, else all but notes."""
     return [finding for finding in findings if verbose or finding.severity != "note"]
@@ -65,25 +63,19 @@ def _badness(finding: Finding) -> tuple[int, float, int]:
 
 
 def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
-    """Group findings that have one cause at one place of a file, in the order of first findings; not if `verbose`.
+    """Group findings of one cause, evidence and provider's verdict at one place of a file; not if `verbose`.
 
     Breaks of a file without a known cause are one group: a cache drops repeatedly for one reason, not in the recording.
-    Findings with other evidence, or another verdict of the provider, are in another group.
     """
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
-        place: object = (finding.path, finding.code, finding.severity, type(finding.evidence), _verdict(finding))
+        all_evidence = (finding.evidence, *(other.evidence for other in finding.also))
+        verdict = next((fact.reason or fact.other for fact in all_evidence if isinstance(fact, ProviderSaid)), "")
+        place: object = (finding.path, finding.code, finding.severity, type(finding.evidence), verdict)
         if finding.code not in UNEXPLAINED:
             place = (place, finding.json_path)  # a clock in the system prompt differs in every conversation of a file
         groups.setdefault(number if verbose or finding.turn is None else place, []).append(finding)
     return list(groups.values())
-
-
-def _verdict(finding: Finding) -> str:
-    """Return the provider's report about the miss of a finding; empty without one."""
-    reports = [evidence for evidence in (finding.evidence, *(other.evidence for other in finding.also))
-               if isinstance(evidence, ProviderSaid)]  # fmt: skip
-    return reports[0].reason or reports[0].other if reports else ""
 
 
 def _with_sums(group: Sequence[Finding]) -> Finding:
@@ -96,10 +88,7 @@ def _with_sums(group: Sequence[Finding]) -> Finding:
 
 
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
-    """Return findings worst first, each with the turns in which it was found.
-
-    Without `verbose`, those of one cause and place are one: that of the first turn, with the cost of all turns.
-    """
+    """Return findings worst first, each with its turns; if not `verbose`, those of one cause and place as one."""
     merged = list[tuple[Finding, str]]()
     for group in group_findings(select_findings(findings, verbose=verbose), verbose=verbose):
         sums = _with_sums(group)
@@ -114,15 +103,11 @@ def _turn_of_message(sums: Finding, group: Sequence[Finding]) -> str:
     return "" if is_shared or sums.turn is None else f"turn {sums.turn}: "
 
 
-# findings
-
-
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
     """Write findings, and return the number of blocks.
 
-    Without `verbose`, findings of one cause and place are one block, errors come first, then the costliest, and of the
-    warnings of a cause all but the two costliest blocks are one line. What is ruled out for an unexplained fall is
-    written once.
+    Without `verbose`, findings of one cause and place are one block, errors come first, then the costliest; of a cause
+    the first two blocks of warnings are written, and what is ruled out for an unexplained fall once.
     """
     groups, written = group_findings(select_findings(findings, verbose=verbose), verbose=verbose), Counter[str]()
     hidden_groups: dict[str, list[Finding]] = {}
@@ -144,57 +129,48 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
 
 
 def write_findings(group: Sequence[Finding], out: Console) -> None:
-    """Write findings of one cause and place: place, change, cost, fix."""
+    """Write findings of one cause and place: place, change (as a diff if the evidence quotes it), cost, fix."""
     sums = _with_sums(group)
     mark, style = _MARKS[sums.severity]
     turns, path = describe_turns(group), sums.json_path
     where = " ".join(filter(None, (turns and f"in {turns}", path and f"at {path}")))
     out.print(line((f"{mark} {name_cause(sums)}", style), f" {where}" if where else ""))
     out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
-    _write_message(sums, out, _turn_of_message(sums, group))
+    turn, change = _turn_of_message(sums, group), None if sums.evidence is None else sums.evidence.quoted_change()
+    if change is None:
+        first, *grounds = _GROUNDS.split(sums.message)
+        out.print(f"    {turn}{first.removeprefix(f'{sums.path} ')}")
+        for ground in grounds:
+            out.print(f"      {ground}")
+    else:
+        out.print(f"    {turn}{message_of(sums, quote=False)}")
+        for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
+            out.print(line(f"      {sign} ", (f"…{text}…", style)))
     if sums.lost_tokens and len(group) > 1:
         out.hint(f"    {format_loss(sums)} in {counted(len(group), 'turn')}", "-v: each turn")
     elif sums.lost_tokens:
-        out.print(line(f"    {format_loss(sums)}"))
+        out.print(f"    {format_loss(sums)}")
     is_advice = isinstance(sums.requests, int)  # of `lore lint`
     if sums.severity != "note" or is_advice:
         heading, fix = format_fix(sums)
         out.print(line(f"    {heading}: ", (fix, "green")))
 
 
-def _write_message(finding: Finding, out: Console, turn: str) -> None:
-    """Write the change, as a diff if the evidence quotes it; `turn` precedes it."""
-    change = None if finding.evidence is None else finding.evidence.quoted_change()
-    if change is None:
-        first, *grounds = _GROUNDS.split(finding.message)
-        out.print(line(f"    {turn}{first.removeprefix(f'{finding.path} ')}"))
-        for ground in grounds:
-            out.print(line(f"      {ground}"))
-        return
-    out.print(line(f"    {turn}{message_of(finding, quote=False)}"))
-    for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
-        out.print(line(f"      {sign} ", (f"…{text}…", style)))
-
-
 def describe_turns(group: Sequence[Finding]) -> str:
     """Return the turns of findings of one cause and place, and their chain; empty if they have none."""
-    first = group[0]
+    first, chains = group[0], len({finding.chain for finding in group})
     if first.turn is None:
         return counted(first.times, "turn") if first.times > 1 else ""
     if len(group) == 1:
         request_count = first.evidence.requests if isinstance(first.evidence, ReadPlateau) else 1
         prefix = "" if request_count == 1 else f"{counted(request_count, 'turn')}, the first of them "
         return prefix + turn_of(first.turn, first.chain)
-    chains = len({finding.chain for finding in group})
     if chains > 1:
         return f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}"
     turns = list(dict.fromkeys(finding.turn for finding in group))
     suffix = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
     chain = "" if first.chain in (None, "main") else f" of {first.chain}"
     return f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{suffix}{chain}"
-
-
-# the report
 
 
 class Terminal:
@@ -221,48 +197,46 @@ class Terminal:
         sums = result.summary
         hides_problems = not out.is_page and any(finding.code.startswith(_PROBLEM) for finding in hidden)
         for sentence in _count_lines(sums, hides_problems=hides_problems):
-            out.print(line(sentence))
+            out.print(sentence)
         if verbose and sums.recorded_dollars:
-            out.print(line(f"cost as recorded: {format_money(sums.recorded_dollars)}"))
+            out.print(f"cost as recorded: {format_money(sums.recorded_dollars)}")
         for sentence in unseen_lines(result):
-            out.print(line(sentence))
+            out.print(sentence)
         for styled in describe_rebilled(sums):
             out.print(line(styled))
         if result.top:
-            out.print(line("costliest causes:"))
+            out.print("costliest causes:")
         printed_codes = {finding.code for finding in result.findings if finding.severity != "note"}  # with their fixes
         for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             if cause.code not in printed_codes:
                 out.print(line("     fix: ", (cause.fix, "green")))
-        unsure = [lead for lead in _leading(result.findings) if lead.kind == "unattributable" and lead.lost_tokens]
-        if unsure and not out.is_page:
-            out.print(line(f"with no certain cause: {', '.join(_cost_by_code(unsure))}"))
-        for command, purpose in () if out.is_page else (*_next_commands(result), *self._more_commands):
+        if out.is_page:
+            return
+        if uncertain := list(_uncertain_costs(result.findings)):
+            out.print(f"with no certain cause: {', '.join(uncertain)}")
+        for command, purpose in (*_next_commands(result), *self._more_commands):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
 
 
-def _cost_by_code(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield each code with its cost and its number of cache breaks, the costliest first."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(f"{finding.code} {finding.name}", []).append(finding)
-    sums = {name: (sum_known(loss.lost_dollars for loss in group) or 0.0, sum(loss.lost_tokens or 0 for loss in group))
-            for name, group in groups.items()}  # fmt: skip
-    for name in sorted(groups, key=sums.__getitem__, reverse=True):
-        dollars, tokens = sums[name]
-        cost = format_money(dollars) if dollars else counted(tokens, "token")
-        yield f"{name} ({cost} in {counted(len(groups[name]), 'cache break')})"
-
-
-def _leading(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the leading cause of each cache break."""
+def _uncertain_costs(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield the codes of cache breaks without a certain cause, with cost and number of breaks, the costliest first."""
     leading: dict[object, Finding] = {}
     for finding in findings:
         if finding.is_break:
             turn = finding.path, finding.chain, finding.turn
             leading[turn] = max(leading.get(turn, finding), finding, key=weight_of)
-    return list(leading.values())
+    groups: dict[str, list[Finding]] = {}
+    for lead in leading.values():
+        if lead.kind == "unattributable" and lead.lost_tokens:
+            groups.setdefault(f"{lead.code} {lead.name}", []).append(lead)
+    sums = [
+        (sum_known(loss.lost_dollars for loss in group) or 0.0, sum(loss.lost_tokens or 0 for loss in group), name)
+        for name, group in groups.items()
+    ]
+    for dollars, tokens, name in sorted(sums, key=itemgetter(0, 1), reverse=True):
+        cost = format_money(dollars) if dollars else counted(tokens, "token")
+        yield f"{name} ({cost} in {counted(len(groups[name]), 'cache break')})"
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
@@ -290,9 +264,9 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
 
 def describe_cost(cause: CostlyCause) -> str:
     """Return the cost of a cause and the number of its cache breaks."""
-    tokens, dollars = cause.lost_tokens, cause.lost_dollars
-    loss = describe_loss(
-        tokens, dollars, estimated=cause.estimated_tokens, unpriced=cause.unpriced_tokens, what="tokens re-billed"
+    about = "about " if cause.estimated_tokens else ""
+    loss = (
+        f"{about}{cause.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars, is_part=cause.unpriced_tokens)}"
     )
     return f"{loss} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
 
@@ -301,7 +275,17 @@ def sums_lines(sums: Summary | LintSummary) -> list[str]:
     """Return the sums in words: re-billed tokens, cache breaks, files and turns, findings that are left out."""
     if isinstance(sums, Summary):
         return [*(sentence for sentence, _ in describe_rebilled(sums)), *_count_lines(sums)]
-    return list(_lint_sums(sums))
+    latest = f" of {counted(sums.shown, 'conversation')}, the latest of each is predicted"
+    others = {"refused": sums.refused, "unknown": sums.unknown}
+    return [
+        f"{counted(sums.files, 'file')}, {counted(sums.requests, 'request')}"
+        + (latest if sums.shown != sums.requests else "")
+        + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else ""),
+        f"a cache would keep {sums.cached} of {sums.shown}"
+        + "".join(f", {count} {word}" for word, count in others.items() if count)
+        + f"; {counted(sums.errors, 'error')}, {counted(sums.warnings, 'warning')}, {counted(sums.notes, 'note')}",
+        *_describe_left_out({"ignored": sums.ignored, "exempted": sums.exempted}, sums.problems),
+    ]
 
 
 def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str]:
@@ -325,22 +309,6 @@ def known_cost(sums: Summary) -> str:
     """Return what the findings of the baseline cost, to follow their number; empty if no tokens are known."""
     dollars = f", {format_money(sums.known_dollars)}" if sums.known_dollars else ""
     return f" ({sums.known_tokens:,} tokens re-billed{dollars})" if sums.known_tokens else ""
-
-
-def _lint_sums(sums: LintSummary) -> Iterator[str]:
-    latest = f" of {counted(sums.shown, 'conversation')}, the latest of each is predicted"
-    yield (
-        f"{counted(sums.files, 'file')}, {counted(sums.requests, 'request')}"
-        + (latest if sums.shown != sums.requests else "")
-        + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
-    )
-    others = {"refused": sums.refused, "unknown": sums.unknown}
-    yield (
-        f"a cache would keep {sums.cached} of {sums.shown}"
-        + "".join(f", {count} {word}" for word, count in others.items() if count)
-        + f"; {counted(sums.errors, 'error')}, {counted(sums.warnings, 'warning')}, {counted(sums.notes, 'note')}"
-    )
-    yield from _describe_left_out({"ignored": sums.ignored, "exempted": sums.exempted}, sums.problems)
 
 
 def _describe_left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool = False) -> Iterator[str]:

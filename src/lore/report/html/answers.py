@@ -19,34 +19,14 @@ from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
 from lore.model.results.simulate import SimulateResult
-from lore.report import compacted, simulation
+from lore.report import compacted, overview, simulation
 from lore.report.commands import shorten_path
 from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
-from lore.report.html.blocks import (
-    SHOWN_BARS,
-    BarPart,
-    Intro,
-    PageBar,
-    PageBlock,
-    table_of,
-)
+from lore.report.html.blocks import SHOWN_BARS, BarPart, Intro, PageBar, PageBlock, table_of
 from lore.report.measured import measured_view
-from lore.report.overview import (
-    COST_PARTS,
-    cost_of,
-    describe_compactions,
-    describe_inherited,
-    first_in_words,
-    money,
-    rebilled_of,
-    span_in_words,
-    tokens_of,
-    unpriced_parts,
-    write_groups,
-)
 from lore.report.plain import counted
 from lore.report.sentences.findings import describe_rebilled, describe_surcharges, in_dollars
 from lore.report.sentences.spending import label_of
@@ -57,31 +37,27 @@ SHOWN_FINDINGS = 20  # more are folded
 _STYLES = {"reading": "read", "context": "written", "paid_again": "waste"}  # of parts of a cost, if not their name
 
 
-# costs
-
-
 def describe_spending(spending: Spending) -> str:
     """Return what requests cost and how much of that was re-billed: a sentence a line."""
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    cost = cost_of(spending)
+    cost = overview.cost_of(spending)
     parts = [f"{cost[:1].upper()}{cost[1:]} for {what}."]
-    if missing := unpriced_parts(spending):
+    if missing := overview.unpriced_parts(spending):
         parts.append(f"{missing[:1].upper()}{missing[1:]}.")
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
-        cost = (
-            f"{rebilled_of(spending)} ({percent(dollars / spending.dollars)}), " if dollars and spending.dollars else ""
-        )
-        parts.append(f"Re-billed: {cost}{tokens_of(tokens)} tokens.")
+        share = percent(dollars / spending.dollars) if dollars and spending.dollars else ""
+        cost = share and f"{overview.rebilled_of(spending)} ({share}), "
+        parts.append(f"Re-billed: {cost}{overview.tokens_of(tokens)} tokens.")
     elif reads_nothing(spending):
         parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
     elif spending.requests > spending.unbilled:
         parts.append("Nothing was re-billed.")
     parts += [f"{text[:1].upper()}{text[1:]}." for text in describe_surcharges(spending.surcharges)]
     if spending.recorded_dollars:
-        parts.append(f"Cost as recorded: {money(spending.recorded_dollars)}.")
+        parts.append(f"Cost as recorded: {overview.money(spending.recorded_dollars)}.")
     return "\n".join(parts)
 
 
@@ -93,26 +69,27 @@ _AS_READ = (
 
 def money_block(spending: Spending) -> PageBlock:
     """Show the parts of a cost as one bar; nothing if no price is known."""
-    total = spending.dollars
-    if not total:
+    if not spending.dollars:
         return PageBlock()
-    parts = [
-        part._replace(words=f"{part.words} {money(part.size)} ({percent(part.size / total)})")
-        for part in _money_parts([spending])
-    ]
+    parts = list[BarPart]()
+    for style, size, words in _money_parts([spending]):
+        parts.append(BarPart(style, size, f"{words} {overview.money(size)} ({percent(size / spending.dollars)})"))
     lines = (_AS_READ,) if rebilled_dollars(spending) else ()
     return PageBlock("Where the money went", lines, bars=(PageBar("", tuple(parts)),))
 
 
 def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
-    sizes = {name: sum(getattr(entry, name) or 0.0 for entry in spending) for name in COST_PARTS}
-    return tuple([BarPart(_STYLES.get(name, name), size, COST_PARTS[name]) for name, size in sizes.items() if size > 0])
+    parts = list[BarPart]()
+    for name, words in overview.COST_PARTS.items():
+        size = sum(getattr(entry, name) or 0.0 for entry in spending)
+        parts += [BarPart(_STYLES.get(name, name), size, words)] if size > 0 else []
+    return tuple(parts)
 
 
 def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by cause") -> PageBlock:
     """Show tokens by cause, the costliest first, with the fix of each."""
     rows = [
-        ("–" if cause.dollars is None else money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
+        ("–" if cause.dollars is None else overview.money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says + label_of(cause), cause.fix, cause.code)
         for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
     ]  # fmt: skip
@@ -129,20 +106,16 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
             groups[key(day.name)].append(day)
         if not any(day.dollars for day in days) or len(groups) == 1:
             continue
-        bars = [
-            PageBar(f"{group}: {_cost_in_all(group_days)}", _money_parts(group_days))
-            for group, group_days in list(groups.items())[-SHOWN_BARS:]
-        ]
+        bars = list[PageBar]()
+        for group, group_days in list(groups.items())[-SHOWN_BARS:]:
+            amounts = [day.dollars for day in group_days if day.dollars is not None]
+            is_part = any(day.at_least or day.unpriced or day.unbilled for day in group_days)
+            cost = overview.money(sum(amounts), is_part=is_part) if amounts else "no known price"
+            bars.append(PageBar(f"{group}: {cost}", _money_parts(group_days)))
         folded = is_open or len(groups) > limit
         is_open |= not folded
         lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
         yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
-
-
-def _cost_in_all(days: Sequence[Spending]) -> str:
-    amounts = [day.dollars for day in days if day.dollars is not None]
-    is_part = any(day.at_least or day.unpriced or day.unbilled for day in days)
-    return money(sum(amounts), is_part=is_part) if amounts else "no known price"
 
 
 def _week_of(day: str) -> str:
@@ -153,9 +126,6 @@ def _week_of(day: str) -> str:
     return f"week of {calendar_day - timedelta(calendar_day.weekday())}"
 
 
-# answers of commands
-
-
 def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     """Introduce what agents spent on this machine."""
     is_one = result.total.sessions == 1  # its own part of the page has cost and causes
@@ -163,16 +133,16 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     missed = causes_block(result.missed, "Not re-billed, but could have been read from a cache")
     blocks = [*(() if is_one else (money_block(result.total), causes)), missed, *period_blocks(days)]
     if len(result.agents) > 1:
-        blocks += capture(partial(write_groups, result.agents, "agent"), "By agent")
+        blocks += capture(partial(overview.write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):
-        blocks += capture(partial(write_groups, result.groups, result.by), f"By {result.by}")
+        blocks += capture(partial(overview.write_groups, result.groups, result.by), f"By {result.by}")
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
     if result.inherited is not None:
-        lines.append(f"not in the cost: {describe_inherited(result.inherited)}")
+        lines.append(f"not in the cost: {overview.describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
-    heading = f"What agents spent, {span_in_words(result.since, result.until)}"
-    fix, reason = first_in_words(result)
-    first, saving = fix and f"Do first: {fix} ({reason}).", describe_compactions(result)
+    heading = f"What agents spent, {overview.span_in_words(result.since, result.until)}"
+    fix, reason = overview.first_in_words(result)
+    first, saving = fix and f"Do first: {fix} ({reason}).", overview.describe_compactions(result)
     saving = saving and f"Largest saving: {saving}."
     lead = "" if is_one else "\n".join(filter(None, (describe_spending(result.total), saving, first)))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
@@ -204,7 +174,7 @@ def introduce_simulation(result: SimulateResult) -> Intro:
 
 def introduce_dry_run(result: DryRunResult) -> Intro:
     """Introduce what a policy of compaction would have done to a session."""
-    blocks = capture(partial(compacted.write_dry_run, result, verbose=False))
+    blocks = capture(partial(compacted.write_dry_run, result))
     return Intro("lore compact --dry-run", "Compacting this session", result.answer, blocks)
 
 
@@ -216,15 +186,16 @@ def introduce_comparison(result: Comparison) -> Intro:
 
 def capture(write: Callable[[Console], object], title: str = "", *, folded: bool = False) -> tuple[PageBlock, ...]:
     """Return what a report writes to a terminal as blocks: its tables, and the lines between them."""
-    out, blocks = Console(io.StringIO(), colour=False, terminal=False), list[PageBlock]()
+    text, blocks = io.StringIO(), list[PageBlock]()
+    out = Console(text, colour=False, terminal=False)
 
     def end_lines() -> None:
-        assert isinstance(out.file, io.StringIO)
-        lines = out.file.getvalue().strip("\n").split("\n")
+        lines = text.getvalue().strip("\n").split("\n")
         omitted = [f"{len(lines) - SHOWN_LINES:,} lines more"] if len(lines) > SHOWN_LINES else []
         if lines != [""]:
             blocks.append(PageBlock(lines=(*lines[:SHOWN_LINES], *omitted)))
-        out.file = io.StringIO()
+        text.seek(0)
+        text.truncate()
 
     def on_table(cells: Sequence[tuple[str, ...]]) -> None:
         end_lines()

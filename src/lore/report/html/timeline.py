@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from lore.model.fact import format_duration
@@ -49,16 +50,21 @@ class Timeline(NamedTuple):
 
 def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     """Return the drawing of a chain's turns."""
-    counts = [_count_prompt(turn) for turn in turns]
+    counts: list[list[int]] = []  # tokens read, written and left uncached; 0 if they are neither billed nor predicted
+    for turn in turns:
+        source = turn.played.billed
+        if source is None or (source.read_tokens is None and source.uncached_tokens is None):
+            source = turn.played.predicted
+        prompt = source.read_tokens, source.write_tokens, source.uncached_tokens
+        counts.append([max(0, count or 0) for count in prompt])
+    shares_read = [prompt[0] / sum(prompt) if sum(prompt) else 1.0 for prompt in counts]
     grouped = max(1, -(-len(counts) // COLUMNS))
     groups = [range(at, min(at + grouped, len(counts))) for at in range(0, len(counts), grouped)]
-    columns = [
-        min(group, key=lambda at: counts[at][0] / sum(counts[at]) if sum(counts[at]) else 1.0) for group in groups
-    ]
+    columns = [min(group, key=shares_read.__getitem__) for group in groups]
     most = max(map(sum, counts), default=0)
-    styles = ("read", "written", "uncached")
     areas = {  # from back to front; of areas with the same outline only the front one is drawn
-        _outline([sum(counts[at][:parts]) for at in columns], most): styles[parts - 1] for parts in (3, 2, 1)
+        _outline([sum(counts[at][:parts]) for at in columns], most): style
+        for parts, style in ((3, "uncached"), (2, "written"), (1, "read"))
     }
     layers = [(style, f"M0 {HEIGHT}{path}V{HEIGHT}Z") for path, style in areas.items()]
     predicted = [turns[at].played.predicted.read_tokens for at in columns]
@@ -66,14 +72,6 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
         predicted = [tokens or 0 for tokens in predicted]
         layers.append(("predicted", f"M0 {_height(predicted[0], most)}{_outline(predicted, most)}"))
     return Timeline(len(columns), grouped, most, layers, _merge_marks(turns, grouped))
-
-
-def _count_prompt(turn: PageTurn) -> list[int]:
-    """Return the tokens read, written and left uncached; 0 if neither the usage nor a prediction counts them."""
-    source = turn.played.billed
-    if source is None or (source.read_tokens is None and source.uncached_tokens is None):
-        source = turn.played.predicted
-    return [max(0, count or 0) for count in (source.read_tokens, source.write_tokens, source.uncached_tokens)]
 
 
 def kind_of(cause: CauseResult) -> str:
@@ -134,19 +132,14 @@ class SessionView(NamedTuple):
 def view_session(session: PageSession, key: str = "") -> SessionView:
     """Return a session with its drawings."""
     breaks = [
-        (f"b{key}-{number}-{index}", turn)
+        (cause.lost_dollars or 0.0, turn.played.lost_tokens or 0, f"b{key}-{number}-{index}", turn)
         for number, turns in enumerate(session.chains.values())
         for index, turn in enumerate(turns)
-        if turn.before is not None and turn.played.cause is not None
+        if turn.before is not None and (cause := turn.played.cause) is not None
     ]
-
-    def cost_of_break(place: tuple[str, PageTurn]) -> tuple[float, int]:
-        played = place[1].played
-        return 0.0 if played.cause is None else played.cause.lost_dollars or 0.0, played.lost_tokens or 0
-
-    breaks.sort(key=cost_of_break, reverse=True)
+    breaks.sort(key=itemgetter(0, 1), reverse=True)
+    visible_breaks = {name: turn for _, _, name, turn in breaks[:SHOWN_BREAKS]}
     chains = [(name, turns, draw_timeline(turns)) for name, turns in session.chains.items()]
-    visible_breaks = dict(breaks[:SHOWN_BREAKS])
     return SessionView(key, session, chains, visible_breaks, len(breaks) - len(visible_breaks))
 
 

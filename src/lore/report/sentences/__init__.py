@@ -1,1 +1,1 @@
-"""Sentences: what is known, in words. The only prose about verdicts; nothing reads one back."""
+"""Sentences about verdicts, made of fields. Nothing parses them."""

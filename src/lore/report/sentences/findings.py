@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from lore.cache.counts import first_pass_read
-from lore.judge.messages import MASKED, describe_ruled_out
+from lore.judge.messages import MASKED
 from lore.judge.pairs.pair import Pair, dispute_of, provider_verdict
 from lore.model import results
 from lore.model.codes import CODES, UNEXPLAINED, Code
-from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
 from lore.prefix.overlap import count_cached_segments, locate_difference
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 _CENT = 0.01
+_UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
 
 
 def describe_missing(formats: Iterable[str], what: str) -> str:
@@ -65,15 +65,12 @@ def format_usage(billed: _Counts) -> str:
 
 
 def format_loss(cause: Finding | results.CauseResult) -> str:
-    """Return how many tokens a cache break re-billed, or another finding left unread, with their cost.
-
-    The cost is the difference to reading them from the cache. Estimated tokens are marked as such.
-    """
-    is_sure = cause.tokens != "estimated"
+    """Return how many tokens a cache break re-billed, or another finding left unread, and their cost beyond a read."""
+    about, estimated = ("about ", "estimated") if cause.tokens == "estimated" else ("", "")
     what = "re-billed" if cause.is_break else "could have been read from a cache"
     cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
-    notes = ", ".join(filter(None, (cost, "" if is_sure else "estimated")))
-    return f"{'' if is_sure else 'about '}{cause.lost_tokens or 0:,} tokens {what}" + (f" ({notes})" if notes else "")
+    notes = ", ".join(filter(None, (cost, estimated)))
+    return f"{about}{cause.lost_tokens or 0:,} tokens {what}{notes and f' ({notes})'}"
 
 
 def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
@@ -81,12 +78,9 @@ def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
     recording = CODES[Code.CLIENT_CAUSE_UNKNOWN]  # other causes that are only possible have its fixes
     if finding.code in _UNKNOWN or finding.fix in (recording.fix, recording.fix_user):
         return "to find the cause", finding.fix
-    if finding.fix.startswith("Nothing"):
+    if finding.fix.startswith("Nothing") or finding.actor == "provider":  # no one at the provider reads this
         return "what you can do", finding.fix
-    if finding.actor == "provider":  # its fault, and no one at the provider reads this
-        return "what you can do", finding.fix
-    who = _WHO_FIXES.get(finding.actor)
-    return f"fix ({who})" if who else "fix", finding.fix
+    return {"author": "fix (agent author)", "user": "fix (user)"}.get(finding.actor, "fix"), finding.fix
 
 
 def describe_cost_and_fix(finding: Finding) -> str:
@@ -101,29 +95,18 @@ def name_cause(cause: Finding | results.CauseResult) -> str:
     return f"{'possible cause: ' if is_possible else ''}{cause.code} {cause.name}"
 
 
-_UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
-_WHO_FIXES = {"author": "agent author", "user": "user"}
-
-
 def cause_result(finding: Finding) -> results.CauseResult:
     """Return a finding as a `CauseResult`, the form in which results about a turn list it."""
     return results.copy_fields(results.CauseResult, finding, path=finding.json_path)
-
-
-def describe_grounds(cause: results.CauseResult) -> str:
-    """Return the evidence of a cause and the reasons ruled out, without its name: for a short line."""
-    evidence = cause.message if cause.evidence is None else cause.evidence.sentence()
-    return "; ".join([evidence or cause.message, *describe_ruled_out(cause.ruled_out)])
 
 
 def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
     """Yield how many tokens were re-billed as waste, with no certain cause, and as expected, each with a style."""
 
     def amount(name: str) -> str:
+        about = "about " if sums.estimated_tokens.get(name) else ""
         tokens, dollars = getattr(sums, f"{name}_tokens"), getattr(sums, f"{name}_dollars")
-        return describe_loss(
-            tokens, dollars or None, estimated=sums.estimated_tokens.get(name), unpriced=sums.unpriced_tokens.get(name)
-        )
+        return f"{about}{tokens:,} tokens{in_dollars(dollars, is_part=sums.unpriced_tokens.get(name))}"
 
     yield f"re-billed as waste: {amount('waste')}", "bold red" if sums.waste_tokens or sums.waste else "bold green"
     if sums.unattributable:
@@ -137,13 +120,6 @@ def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
         yield f"not re-billed, but could have been read from a cache: {amount('missed')}", "yellow"
 
 
-def describe_loss(
-    tokens: int, dollars: float | None, *, estimated: int | None, unpriced: int | None, what: str = "tokens"
-) -> str:  # fmt: skip
-    """Return tokens with their cost; `estimated` and `unpriced`: how many of them are estimated, or have no price."""
-    return f"{'about ' if estimated else ''}{tokens:,} {what}{in_dollars(dollars, is_part=unpriced)}"
-
-
 def in_dollars(amount: float | None, *, is_part: object = False) -> str:
     """Return an amount as ` ($0.02)`, to follow tokens; empty if unknown or 0. `is_part`: some of it is unknown."""
     if not amount:
@@ -153,13 +129,17 @@ def in_dollars(amount: float | None, *, is_part: object = False) -> str:
 
 def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
     """Return what bytes, usage and the provider's verdict show; `change` has a function for each kind of text."""
-    report, dispute = provider_verdict(pair.current), dispute_of(pair)
-    verdict = None if report is None else replace_texts(report, change)
+    report, dispute, verdict = provider_verdict(pair.current), dispute_of(pair), "none recorded"
+    if report is not None:
+        fact = replace_texts(report, change)
+        missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"
+        doubt = "; often no miss at all" if fact.reason == "unavailable" else ""
+        verdict = f"{fact.reason or fact.other}{missed}{doubt}"
     agree = None if report is None and pair.fell is None else dispute is None
+    contradiction = None if dispute is None else replace_texts(dispute, change).sentence()
     return results.ColumnsResult(
-        _describe_bytes(pair, change["path"]), _describe_read(pair), _describe_verdict(verdict), agree,
-        None if dispute is None else replace_texts(dispute, change).sentence(),
-    )  # fmt: skip
+        _describe_bytes(pair, change["path"]), _describe_read(pair), verdict, agree, contradiction
+    )
 
 
 def _describe_bytes(pair: Pair, redact_path: Callable[[str], str]) -> str:
@@ -185,10 +165,3 @@ def _describe_read(pair: Pair) -> str:
         return f"{read:,} tokens read ({read - available:,} more than the previous usage shows as cached)"
     drop = f" ({pair.fell:,} fewer)" if pair.fell else ""
     return f"{read:,} of {available:,} cached tokens read{drop}"
-
-
-def _describe_verdict(fact: ProviderSaid | None) -> str:
-    if fact is None:
-        return "none recorded"
-    missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"
-    return f"{fact.reason or fact.other}{missed}" + ("; often no miss at all" if fact.reason == "unavailable" else "")

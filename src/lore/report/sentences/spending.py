@@ -16,6 +16,13 @@ _SHORTENED = 10_000  # tokens
 _SMALL = 0.01  # of the largest part: a smaller one is left out of a sentence
 
 _POSSIBLY = "possibly "
+_SINGULAR = {"pauses": "a pause", "compactions": "a compaction"}
+_TIP = "to find it: lore record -- AGENT (lore guide record)"
+# What GENERATION_SETTINGS_CHANGED is if the client switched thinking for a skill, a command or a plan.
+_SWITCHED = CodeFacts(
+    "", "waste", "", short="Claude Code switched thinking for skills, commands or plans",
+    tip="update Claude Code to 2.1.38 or later",
+)  # fmt: skip
 
 
 def _facts(code: str, name: str, kind: str) -> CodeFacts:
@@ -29,16 +36,6 @@ def _facts(code: str, name: str, kind: str) -> CodeFacts:
         return facts
     short_named = facts.short_named and _POSSIBLY + facts.short_named
     return replace(facts, short=_POSSIBLY + facts.short, short_named=short_named)
-
-
-_TIP = "to find it: lore record -- AGENT (lore guide record)"
-
-
-# What GENERATION_SETTINGS_CHANGED is if the client switched thinking for a skill, a command or a plan.
-_SWITCHED = CodeFacts(
-    "", "waste", "", short="Claude Code switched thinking for skills, commands or plans",
-    tip="update Claude Code to 2.1.38 or later",
-)  # fmt: skip
 
 
 def cause_in_words(cause: SpendingCause) -> SpendingCause:
@@ -57,9 +54,6 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
     return replace(cause, says=says, fix=fix, command=f"lore explain {cause.code}")
 
 
-_SINGULAR = {"pauses": "a pause", "compactions": "a compaction"}
-
-
 def worded_break(cause: SpendingCause) -> SpendingCause:
     """Return the cause of a single break with its words, in which control characters are made visible."""
     result = cause_in_words(cause)
@@ -75,13 +69,14 @@ def label_of(cause: SpendingCause | ComparedCause) -> str:
 
 def describe_change(change: CostChange, earlier: Spending, later: Spending) -> str:
     """Return by how much requests cost more or less than earlier ones, and why: the largest parts first."""
-    billed = [side.requests - side.unbilled for side in (later, earlier)]
-    counts = [count - side.unpriced for count, side in zip(billed, (later, earlier), strict=True)]
-    prompts = [side.uncached_tokens + side.read_tokens + side.write_tokens for side in (later, earlier)]
-    sizes = [short(round(total / max(1, count))) for total, count in zip(prompts, billed, strict=True)]
-    output = [count_of_tokens(side.output_tokens / max(1, count))
-              for count, side in zip(billed, (later, earlier), strict=True)]  # fmt: skip
-    read = [percent(side.read_tokens / max(1, total)) for side, total in zip((later, earlier), prompts, strict=True)]
+    counts, sizes, read, output = list[int](), list[str](), list[str](), list[str]()
+    for side in (later, earlier):
+        billed = side.requests - side.unbilled
+        tokens = side.uncached_tokens + side.read_tokens + side.write_tokens
+        counts.append(billed - side.unpriced)
+        sizes.append(short(round(tokens / max(1, billed))))
+        read.append(percent(side.read_tokens / max(1, tokens)))
+        output.append(count_of_tokens(side.output_tokens / max(1, billed)))
     names = dict.fromkeys(surcharge.name for side in (later, earlier) for surcharge in side.surcharges)
     parts = {
         f"{_more(change.requests, 'more', 'fewer')} requests ({counts[0]:,} instead of {counts[1]:,})": change.requests,
@@ -103,7 +98,7 @@ def describe_change(change: CostChange, earlier: Spending, later: Spending) -> s
     reasons = ", ".join(f"{'+' if dollars > 0 else '-'}{format_money(abs(dollars))} by {key}" for key, dollars in terms)
     unsure = [f"{side.at_least:,} {label}" for side, label in ((earlier, "earlier"), (later, "later")) if side.at_least]
     lacks = f"; uncertain, since {' and '.join(unsure)} requests lack some counts or prices" if unsure else ""
-    return f"{amount}: {reasons}{lacks}" if terms else f"{amount}"
+    return f"{amount}: {reasons}{lacks}" if terms else amount
 
 
 def count_of_tokens(count: float) -> str:
