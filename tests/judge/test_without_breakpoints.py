@@ -82,6 +82,20 @@ def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
     assert only_finding(path)["code"] == code
 
 
+@pytest.mark.parametrize(("read", "code"), [(99_712, "LORE116"), (9_984, "LORE128")])
+def test_read_up_to_dropped_reasoning_did_not_expire(read, code, tmp_path):
+    """Reads 8 seconds after the documented ten minutes, a block or two short, were called expired."""
+    rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
+    rollout.thought().call("c2").result("c2").count(104_000, 99_968).message("assistant", "done").count(
+        108_000, 103_936
+    )
+    rollout.second += 608
+    rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(rollout.data())
+    assert only_finding(path)["code"] == code
+
+
 def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
     """Findings about Gemini's implicit cache named the 60 minutes of its explicit ones."""
     bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (1_500, 22_000, 9_600)]
