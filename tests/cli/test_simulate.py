@@ -53,6 +53,17 @@ def reads(ran) -> list[int | None]:
     return [turn["predicted"]["read_tokens"] for turn in ran.json["turns"]]
 
 
+def test_text_shows_the_largest_of_many_breaks():
+    """A folder of sessions printed hundreds of turns before its sums."""
+    expired = capture(*[(body(*map(str, range(2 * n + 1))), usage(0, 5000 + 100 * n), 400 * n) for n in range(24)])
+    text = lore("simulate", expired).out
+    assert text.count(" LORE128 cache-expired:") == 20
+    assert "\n   4 " not in text
+    assert "\n   5 " in text
+    assert "23 of 24 turns with a cache break, shown are the 20 with the largest loss" in text
+    assert lore("simulate", expired, "-v").out.count(" LORE128 cache-expired:") == 23
+
+
 def test_parallel_requests_each_write():
     """A fan-out whose responses' beginnings were not recorded was read from its second request on."""
     together = [(body(f"{number}"), usage(0, 5000), 0.1 * number) for number in range(3)]

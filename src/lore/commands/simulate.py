@@ -76,8 +76,9 @@ class SimulateOptions(common.CommonOptions, frozen=True):
 def run(options: SimulateOptions) -> int:
     """Predict what a cache reads, writes and costs.
 
-    Each turn that lost tokens has a row (--all: every turn): its time in UTC, the tokens predicted to be read, those
-    billed, and the cause of the loss. A prediction is made before the usage of its turn is read.
+    Each turn that lost tokens has a row; of more than 20, those that lost most (-v: all, --all: every turn). A row has
+    its time in UTC, the tokens predicted to be read, those billed, and the cause of the loss. A prediction is made
+    before the usage of its turn is read.
 
     Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """

@@ -188,11 +188,13 @@ TTL, SHORT, AUTO, SPEED = "ttl=1h", "ttl=5m", "breakpoints=auto", "speed=standar
 KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, speed=standard, cause=CODE[,CODE], or options of --cache NAME"
 _LIFETIMES = {"5m": 300.0, "1h": 3600.0}
 _WITH_LIFETIMES = {"anthropic", "bedrock"}  # caches at which a client can ask for a lifetime
-# Source: code.claude.com/docs/en/prompt-caching (2026); both variables since version 2.1.108.
+# Source: code.claude.com/docs/en/prompt-caching and /settings (2026); the variables since version 2.1.108.
 _LIFETIME_FIXES = {
-    (TTL, "claude-code"): "Set ENABLE_PROMPT_CACHING_1H=1 (Claude Code 2.1.108 or later, with an API key or a cloud "
-    "provider); with a subscription entries live an hour by themselves.",
-    (SHORT, "claude-code"): "Set FORCE_PROMPT_CACHING_5M=1 (Claude Code 2.1.108 or later).",
+    (TTL, "claude-code"): 'Set "promptCacheTtl": "1h" in settings.json, for subagents "subagentPromptCacheTtl" (Claude '
+    "Code 2.1.243 or later, with an API key or a cloud provider; before, ENABLE_PROMPT_CACHING_1H=1); with a "
+    "subscription entries live an hour by themselves.",
+    (SHORT, "claude-code"): 'Set "promptCacheTtl": "5m" in settings.json (Claude Code 2.1.243 or later; before, '
+    "FORCE_PROMPT_CACHING_5M=1).",
     (TTL, ""): 'Ask for it at each breakpoint: "cache_control": {"type": "ephemeral", "ttl": "1h"}.',
     (SHORT, ""): 'Leave "ttl" out of "cache_control": entries then live five minutes.',
 }

@@ -29,7 +29,7 @@ from lore.report.sentences.findings import (
 from lore.report.table import Cell, TableColumn, align_columns, write_table
 from lore.report.timeline import write_problems
 
-_CHANGES_SHOWN = 9  # without -v
+_CHANGES_SHOWN, _BREAKS_SHOWN = 9, 20  # without -v
 _FEW_APPENDS = 20  # too few for a reliable share
 _RULE_COLUMNS = (
     TableColumn("model"), TableColumn("rule"), TableColumn("value", wraps=True), TableColumn("from", drop=1),
@@ -60,7 +60,7 @@ def write_simulated(
         cache = f"cache: {result.cache or 'as served'}"
         out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
         if turns:
-            write_turns(result.turns, out, every=every)
+            write_turns(result.turns, out, every=every, every_break=verbose)
             predicted = [turn.predicted.read_tokens or 0 for turn in result.turns]
             draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
@@ -86,14 +86,20 @@ def write_simulated(
     write_problems(visible_problems, out)
 
 
-def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: bool) -> None:
-    """Write a row for every turn, or for those that lost tokens, with the evidence of its cause."""
+def write_turns(
+    turns: Sequence[results.SimulatedTurn], out: Console, *, every: bool, every_break: bool = False
+) -> None:  # fmt: skip
+    """Write a row for every turn, or for cache breaks: all of them, or those that lost most; each with its evidence."""
     known = (turn.cause or turn.predicted.read_tokens is not None or _billed_read(turn) is not None for turn in turns)
     if len(turns) > 1 and not any(known):
         out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
         return
     has_several_files = len({turn.path for turn in turns}) > 1
-    visible_turns = [turn for turn in turns if every or turn.cause is not None]
+    breaks = [turn for turn in turns if turn.cause is not None]
+    visible_turns = turns if every else breaks
+    if not (every or every_break) and len(breaks) > _BREAKS_SHOWN:
+        least = sorted((turn.lost_tokens or 0 for turn in breaks), reverse=True)[_BREAKS_SHOWN - 1]
+        visible_turns = [turn for turn in breaks if (turn.lost_tokens or 0) >= least][:_BREAKS_SHOWN]
     if visible_turns:
         out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
         head, *rows = align_columns([_HEADER, *map(_format_turn, visible_turns)], range(5))
@@ -110,9 +116,13 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
                 ruled_out = () if cause.code in explained_codes else describe_ruled_out(cause.ruled_out)
                 out.print(line(" " * _INDENT, "; ".join([evidence or cause.message, *ruled_out])), indent=_INDENT)
                 explained_codes |= set() if every else {cause.code} & {*UNEXPLAINED}
-    if len(visible_turns) < len(turns):
-        breaks = sum(turn.cause is not None for turn in turns)
-        out.hint(f"{breaks or 'none'} of {counted(len(turns), 'turn')} with a cache break", "--all shows every turn")
+    extent = f"{len(breaks) or 'none'} of {counted(len(turns), 'turn')} with a cache break"
+    if len(visible_turns) < len(breaks):
+        out.hint(
+            f"{extent}, shown are the {len(visible_turns)} with the largest loss", "-v shows all, --all every turn"
+        )
+    elif len(visible_turns) < len(turns):
+        out.hint(extent, "--all shows every turn")
 
 
 def _format_turn(turn: results.SimulatedTurn) -> tuple[str, ...]:
