@@ -72,7 +72,8 @@ def test_what_if_lifetime_says_how_to_ask_for_it():
     lines = [json.loads(line) | {"version": "2.1.150"} for line in Path(path).read_text().splitlines()]
     put(path, log_bytes(*lines))
     assert "ENABLE_PROMPT_CACHING_1H=1" in what_if(path, "ttl=1h")[0]["ttl=1h"]["fix"]
-    assert "fix: Set \"promptCacheTtl\": \"1h\" in settings.json" in lore("simulate", path, "--what-if").out.replace("\n     ", "")
+    text = lore("simulate", path, "--what-if").out
+    assert 'fix: Set "promptCacheTtl": "1h" in settings.json' in text.replace("\n     ", "")
 
 
 def test_what_if_hour_prices_first_write_of_transcript():

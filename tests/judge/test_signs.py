@@ -105,6 +105,17 @@ def test_preview_text_of_the_app_is_expected():
     assert fix_of("LORE158", "user", "expected", talk.lead.evidence.fix_detail()).startswith("Nothing to do")
 
 
+def test_verification_text_of_the_app_names_its_setting():
+    """The advice to fix what the hook reports was impossible: the desktop app asks for a check of each edit."""
+    text = "No preview server is running. Before ending your turn, if this change is observable in the Browser pane, …"
+    talk = opened(hour=True)
+    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse:Edit",), after=text),))
+    talk.ask()
+    talk.turn(bill(12_300, 3_900, hour=True), verdict="messages_changed")
+    assert rank(talk.lead) == ("LORE158", "strong", "waste")
+    assert "autoVerify" in fix_of("LORE158", "user", "waste", talk.lead.evidence.fix_detail())
+
+
 @pytest.mark.parametrize(("blocks", "unreached"), [(3, None), (25, 12_300)])
 def test_hook_text_beyond_lookback_says_why_head_remains(blocks, unreached):
     talk = opened(hour=True)

@@ -397,9 +397,10 @@ def facts_of_prompt(parts: Sequence[Part]) -> PromptFacts:
     """Return what the texts and images of a user's message show."""
     signals, effort, clears, carries_out_plan = list[Sign](), "", False, False
     for part in parts:
-        if type(part) is _ClaudeImage:
-            signals.append(Sign("image"))
-        text = _head(part.text) if type(part) is TextBlock else b""
+        if type(part) is not TextBlock:
+            signals += [Sign("image")] if type(part) is _ClaudeImage else []
+            continue
+        text = _head(part.text)
         if text.startswith(b'"<command-'):
             command = _COMMAND.search(text)
             names = bounded_names((command[1].decode(),)) if command else ()

@@ -484,6 +484,11 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     return e.SignSeen("skill")
 
 
+# How the desktop app of Claude Code asks for a check of an edit in its preview: 7 texts of one public session.
+# Source of the setting that switches it off: code.claude.com/docs/en/desktop (2026), "autoVerify".
+_VERIFICATIONS = ("A preview server is running. Before ending", "No preview server is running. Before ending")
+
+
 def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the next user message, by the name of its signal."""
     hook = state_signal(facts, name)
@@ -493,6 +498,7 @@ def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
     exact = read is not None and read == hook.read_if_moved
     return e.HookText(
         hook.entries, hook.names, exact=exact, text=hook.text, line=hook.line, preview=name == "preview-context",
+        verification=hook.text.startswith(_VERIFICATIONS),
         unreached=before if exact and (before or 0) > (read or 0) else None,
     )  # fmt: skip
 

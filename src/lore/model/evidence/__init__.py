@@ -121,19 +121,21 @@ class HookText(EvidenceFact, frozen=True):
     """A hook's text followed an entry of the history until the next user message."""
 
     words = (
-        'the text of {hooks:?hook {hooks:names}|a hook} {text:?("{text}") }{preview:?of the app itself }'
+        'the text of {hooks:?hook {hooks:names}|a hook} {text:?("{text}") }'
+        "{preview:?of the app itself }{verification:?of the app itself }"
         "{line:?at line {line:,} of the log|after entry {entries:,} of the history} was left out from the next user "
         "message on{exact:?; usage confirms it}"
         "{unreached:?: {unreached:,} cached tokens came before it, but a request looks for cache entries only 20 "
         "blocks back from its end, and so read only tools and system prompt}"
     )
-    fix_word = "{preview:?preview}"
+    fix_word = "{preview:?preview}{verification:?verification}"
     entries: int  # the number of that entry
     hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
     text: Content = ""  # its beginning; empty: not recorded
     line: int | None = None  # of the log that records the text
     preview: bool = False  # the client's own preview added it, which no settings switch off
+    verification: bool = False  # the client itself asks the model to verify an edit in its preview
     unreached: int | None = None  # cached tokens before the text, if the read shows that no entry there was reached
 
 
