@@ -69,10 +69,9 @@ class SavedEvents:
     def add(self, events: Iterable[Event]) -> None:
         """Add the derived events among these of a log."""
         for event in events:
-            if not isinstance(event, Saved) or event.turn is None:
+            is_outside = type(event) is ContextPersisted and event.outside  # such context is never derived
+            if not isinstance(event, Saved) or event.turn is None or is_outside:
                 continue
-            if type(event) is ContextPersisted and event.outside:
-                continue  # context from outside is never derived
             self._events.setdefault((type(event), event.chain, event.turn), []).append(event)
             if type(event) is PromptDelta:
                 self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
@@ -244,16 +243,11 @@ def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
     messages if the first has no calls. The end of the timeline is not allowed.
     """
     place = max(floor, min(desired, len(entries) - 1))
-    while place > floor and not _is_allowed(entries, place):
+    while place > floor and not is_from_user(entries[place].item):
+        if entries[place].group != entries[place - 1].group and not _answers_calls(entries, place):
+            break
         place -= 1
     return place
-
-
-def _is_allowed(entries: Vector[Entry], place: int) -> bool:
-    """Return whether text is allowed before the entry at a place."""
-    if place == 0 or is_from_user(entries[place].item):
-        return True
-    return entries[place].group != entries[place - 1].group and not _answers_calls(entries, place)
 
 
 def _answers_calls(entries: Vector[Entry], place: int) -> bool:
