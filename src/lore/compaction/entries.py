@@ -40,10 +40,12 @@ def has_real_activity(entries: Entries) -> bool:
 
 
 def count_messages(entries: Entries) -> int:
+    """Count the messages."""
     return sum(is_message(entry.item) for entry in entries)
 
 
 def count_calls(entries: Entries) -> int:
+    """Count the tool calls."""
     return sum(isinstance(entry.item, i.ToolCall) for entry in entries)
 
 
