@@ -260,13 +260,13 @@ def result_body(
         reason = f"{type(error).__name__}: {error}"
     if is_empty and not isinstance(error, bool):
         return None, reason or "error"
-    body = result_output(output, dialect)
+    body = _output_body(output, dialect)
     if reason:
         body = f"{body}\n{reason}" if isinstance(body, str) else (*body, TextBlock(Raw(encode(reason))))
     return body, None
 
 
-def result_output(output: object, dialect: str) -> str | tuple[Block, ...]:
+def _output_body(output: object, dialect: str) -> str | tuple[Block, ...]:
     """Return a tool's output as a text or blocks; another JSON value as the text of its JSON, None as empty text."""
     if output is None or isinstance(output, str):
         return output or ""

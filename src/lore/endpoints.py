@@ -213,11 +213,10 @@ def url_of(endpoint: str, name: str, *, hint: str) -> SplitResult:
     try:
         parts = urlsplit(endpoint)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    else:
         if is_valid and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
             return parts
+    except ValueError:
+        pass
     raise LoreError(f"{name} is not an http or https URL", hint=hint)
 
 

@@ -172,7 +172,9 @@ def _record(seam: Seam, owner: Any, request: ClientRequest) -> Recorded | None:
     method = request.method.upper()
     names = HEADERS if method == "POST" else ()  # only a POST can be a prompt
     headers = {name: str(request.headers[name]) for name in names if name in request.headers}
-    recorded = Recorded(method, _public_url(request.url), headers, request.body, time.time())
+    parts = urlsplit(request.url)  # recorded without user, query and fragment, and without what looks like a key
+    url = mask(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
+    recorded = Recorded(method, url, headers, request.body, time.time())
     for recorder in LISTENING.recorders:
         recorder.recorded.append(recorded)
     PROCESS.prompts += recorded.may_be_prompt
@@ -219,9 +221,3 @@ def _wrap_coroutine(seam: Seam, original: Any) -> Any:
             return response
 
     return send
-
-
-def _public_url(url: str) -> str:
-    """Return a URL without user, query and fragment, and with stars for anything that looks like a key."""
-    parts = urlsplit(url)
-    return mask(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
