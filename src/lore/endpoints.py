@@ -22,20 +22,9 @@ from lore.model.canonical import decode
 from lore.untrusted import one_line
 
 __all__ = [
-    "Endpoint",
-    "HttpAnswer",
-    "HttpRequest",
-    "LostConnectionError",
-    "NoAnswerError",
-    "TryAgainError",
-    "ask_with_retries",
-    "display_url",
-    "error_message",
-    "is_loopback_url",
-    "key_in",
-    "httpx_for",
-    "url_of",
-]
+    "Endpoint", "HttpAnswer", "HttpRequest", "LostConnectionError", "NoAnswerError", "TryAgainError",
+    "ask_with_retries", "display_url", "error_message", "is_loopback_url", "key_in", "httpx_for", "url_of",
+]  # fmt: skip
 
 
 class Deadline(threading.Timer):

@@ -375,11 +375,9 @@ class Session:
         events: list[Event] = [append(item, at=at, chain=chain) for item in name_items(reply, name)]
         if turn is not None:  # only the fields that a log has
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
-            response_id = reply.response_id or None
-            completed = turn_completed(
-                turn, usage=usage, verdict=reply.verdict, response_id=response_id, at=at, chain=chain
-            )
-            events.append(completed)
+            events.append(turn_completed(
+                turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None, at=at, chain=chain
+            ))  # fmt: skip
         return events, reply
 
     @with_lock

@@ -135,11 +135,9 @@ def _fault(file: SettingsFile, *, is_own: bool) -> str:
 
 
 def _can_others_write(status: os.stat_result, *, is_own: bool) -> bool:
-    """Return whether others than the owner can write to a file or folder.
-
-    A group may write to an approved file: it would have to be approved again. To a user's own settings, which need
-    no approval, only a group of this user alone may, which has the user's number by convention.
-    """
+    """Return whether others than the owner can write to a file or folder, and that without another approval."""
+    # A group may write to an approved file, which has to be approved again then. To a user's own settings, which need
+    # no approval, only a group of this user alone may, which has the user's number by convention.
     mode = stat.S_IMODE(status.st_mode)
     return bool(mode & stat.S_IWOTH or (is_own and mode & stat.S_IWGRP and status.st_gid != status.st_uid))
 

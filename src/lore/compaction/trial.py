@@ -208,7 +208,6 @@ class Trial:
         )  # fmt: skip
 
     def _apply(self, event: Event) -> None:
-        """Apply an event of the recording to the copy."""
         self._activity.add(event)
         if isinstance(event, CompactApplied):
             self._added_tokens = self._context = 0
@@ -295,7 +294,6 @@ class Trial:
     # turns
 
     def _open_turn(self, event: TurnStarted) -> None:
-        """Note that a request is sent."""
         at, chain = parse_timestamp(event.at), self._recorded().chain(self._name)
         pause = None if at is None or self._last is None else at - self._last
         if self._firings and (self._is_rewritten or self._new_tokens):

@@ -205,10 +205,7 @@ class Assembler:
     def _render_group(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _RenderState:
-        """Render the group of `size` entries at `at`, with the inserts before it and those after its results.
-
-        Adds to `segments` and `omitted`, and to the recorded breakpoints; returns the new end, and does not set `_end`.
-        """
+        """Render `size` entries at `at` with their inserts into both lists and `_recorded`; return the new end."""
         end = self._end
         inserts, after_results, units = self._with_inserts(units, at, size, first)
         place, role, breakpoint_at = end.place, end.role, end.breakpoint_at
@@ -233,15 +230,11 @@ class Assembler:
     def _with_inserts(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item
     ) -> tuple[int, int, tuple[base.Unit, ...]]:
-        """Put inserts around a group's units; return the counts of inserts up to its end, and all units.
-
-        Inserts wait for a group that text may precede and that says something. Those that belong after results come
-        with the first results; a dialect without a place for them puts them before the next such group.
-        """
+        """Put inserts around a group's units; return the counts of inserts up to its end, and all units."""
         end = self._end
         due = self._inserts.after_results[end.inserts_after_results :]
         waiting = list(takewhile(lambda insert: insert.place <= at + size, due))
-        before: list[Insert] = []
+        before: list[Insert] = []  # they wait for a group that text may precede and that says something
         if end.role != "results" or is_from_user(first):
             before = [insert for insert in waiting if insert.place <= at]
             for insert in self._inserts.before_entries[end.inserts :]:
@@ -252,7 +245,7 @@ class Assembler:
                 before = []
         late = sum(insert.after_results for insert in before)
         inserts, after_results = end.inserts + len(before) - late, end.inserts_after_results + late
-        after: list[Insert] = []
+        after: list[Insert] = []  # if the dialect has no place for them, they come before the next group
         if self._in_loops and (units[-1].role if units else end.role) == "results":
             after = waiting[late:]
         opening = [unit for insert in before for unit in layout.build_insert_units(insert)]

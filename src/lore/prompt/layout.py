@@ -89,10 +89,7 @@ def is_shared(segment: Segment) -> bool:
 
 
 def _plain_strings(text: bytes) -> list[bytes]:
-    """Return a persisted text as JSON strings, which every dialect can render, without blank ones.
-
-    A provider's message or block becomes one string for each text in it.
-    """
+    """Return a persisted text, or each text of a provider's message or block, as JSON strings without blank ones."""
     if text[:1] != b"{":
         return [] if i.is_blank(text) else [text]
     outer, texts = raw_members(text) or {}, list[bytes]()

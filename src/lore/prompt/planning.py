@@ -258,10 +258,7 @@ def _answers_calls(entries: Vector[Entry], place: int) -> bool:
 
 
 def _is_long(chain: Chain, most: int) -> bool:
-    """Return whether a loop has `most` turns since the user's message and the last delta after results; 0: never.
-
-    Costs O(items of these turns), at most `TOOL_LOOP_ITEMS`: a loop of more items is long.
-    """
+    """Return whether a loop has `most` turns, or `TOOL_LOOP_ITEMS` items, since a user's message or its last delta."""
     if not most:
         return False
     latest = max((delta.place for delta in chain.deltas.values() if delta.after_results), default=0)

@@ -191,13 +191,10 @@ def _note_answer(seam: Seam, recorded: Recorded | None, response: object) -> Non
 
 
 def _is_same(above: _Passing, seam: Seam, owner: object, request: ClientRequest) -> bool:
-    """Return whether a request is the one that is being sent.
-
-    It comes from a library below, is a redirect or retry, or has its method and body; an unread stream counts as equal.
-    """
+    """Return whether a request is the one that is being sent, as a library below, a redirect or a retry sends it."""
     if above.seam.library in seam.over or (seam.recurs and above.owner is owner):
         return True
-    body = above.recorded.body
+    body = above.recorded.body  # a stream that was not read counts as equal
     return above.recorded.method == request.method.upper() and (body is None or request.body in (None, body))
 
 

@@ -149,10 +149,8 @@ def _aiohttp_response(response: Any, prompt: bool) -> ClientResponse:
 
 
 def _collect_pieces(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]) -> None:
-    """Collect what a stream's methods return, by a subclass of its class.
-
-    Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
-    """
+    """Make a stream's methods add what they return to `pieces`, by changing its class to a subclass."""
+    # Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
     kind = cast("Any", type(stream))
     members = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
     members |= {name: note(getattr(kind, name), pieces) for name, note in methods.items() if hasattr(kind, name)}

@@ -126,10 +126,7 @@ class Bedrock(Body):
         return "reasoningContent" not in members and members.get("text") != b'""'
 
     def _add_parts(self, new: Iterable[Block | ToolCall], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
-        """Add blocks and calls to `parts`; return the cache point after each part.
-
-        A point without a part before it is written like a block; of two in a row the first is omitted.
-        """
+        """Add blocks and calls to `parts`; return the cache point after each part, of two in a row the second."""
         breakpoints: list[bytes | None] = [None] * len(parts)
         for block in new:
             if isinstance(block, ToolCall):

@@ -140,10 +140,7 @@ class OpenAIChat(_OpenAI):
 
 
 def _own_members(block: Block) -> bytes | None:
-    """Return the members of an answer of this API other than content and calls; None for any other block.
-
-    They are recorded as a block with the message's role.
-    """
+    """Return the members of a recorded answer of this API other than content and calls; None for any other block."""
     if not isinstance(block, RawBlock) or block.dialect != _CHAT:
         return None
     members = raw_members(bytes(block.json)) or {}

@@ -301,10 +301,7 @@ class JinjaTemplate(RenderedText):
         return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=pieces, tail=tail)
 
     def _cut(self, stable: str, text: str) -> tuple[Vector[Segment], str]:
-        """Return the common start of both texts as segments, and the rest of the whole text.
-
-        A piece in which the two texts differ belongs to the rest. Segments of the previous text are shared.
-        """
+        """Return the pieces in which both texts are equal as segments, and the rest of the whole text."""
         before, ends, pieces = self._before
         same = common_prefix(stable, text)
         shared = bisect_right(ends, min(common_prefix(before, stable) - _LOOKS_AHEAD, same))
@@ -365,13 +362,10 @@ class JinjaTemplate(RenderedText):
 
 
 def _is_joined(unit: Unit, place: Spot) -> bool:
-    """Return whether a unit extends the last message: it `joins`, or it is the user's and that message is lore's text.
-
-    A template whose roles must alternate would refuse two messages of the user.
-    """
+    """Return whether a unit extends the last message: it `joins`, or is the user's, and that message is lore's text."""
     if unit.joins:
         return place.role in ("user", "tool", _INJECTED)
-    return unit.role == "user" and place.role == _INJECTED
+    return unit.role == "user" and place.role == _INJECTED  # templates whose roles must alternate refuse two messages
 
 
 def _role(unit: Unit, role: str) -> str:
