@@ -278,17 +278,14 @@ def _render_recall(value: str | list[_Recalled]) -> str:
 def _render_working(value: str | _Working) -> str:
     if isinstance(value, str):
         return _label(labels.WORKING_CONTEXT, value)
-    directory = value.project_dir
-    lines = [f"project_dir: {directory}"] if directory and not _has_odd_characters(directory) else []
-    names = dict.fromkeys(name for name in value.recent_files if name and not _has_odd_characters(name))
-    if names:
-        lines += ["recent_files:", *(f"  - {name}" for name in list(names)[:RECENT_FILES])]
+    directory, *files = [  # a path with line ends or the like could pass for another part
+        path if path and not any(char in path for char in "\r\n\0") and printable(path) == path else ""
+        for path in (value.project_dir, *value.recent_files)
+    ]
+    lines = [f"project_dir: {directory}"] if directory else []
+    if names := [*dict.fromkeys(filter(None, files))][:RECENT_FILES]:
+        lines += ["recent_files:", *(f"  - {name}" for name in names)]
     return _label(labels.WORKING_CONTEXT, "\n".join(lines))
-
-
-def _has_odd_characters(path: str) -> bool:
-    """Return whether a path has line ends or the like, with which it could pass for another part."""
-    return any(char in path for char in "\r\n\0") or printable(path) != path
 
 
 # The type of each part of a context, and how it is rendered.

@@ -103,7 +103,13 @@ class Planner:
         """
         if not session.is_own:
             return []
-        events = list(_moved_deltas(chain))
+        events: list[Event] = []
+        for delta in chain.deltas.values():  # those that the log has at another place than the chain
+            stays = delta.after_results or delta.place < chain.sent_entries
+            at = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent_entries)
+            if selector_place(delta.selector) != at:
+                moved = with_place(delta.selector, at)
+                events.append(PromptDelta(seq=delta.number, selector=moved, chain=_chain_name(chain)))
         unsent = range(len(chain.entries) - 1, chain.sent_entries - 1, -1)
         place = next((at for at in unsent if is_from_user(chain.entries[at].item)), None)
         if place is None:
@@ -225,15 +231,6 @@ _NOTHING = signature("", "")  # an empty layer is no news if the prompt states n
 
 def _content(text: str) -> Raw:
     return Raw(encode([{"role": "user", "text": text}]))
-
-
-def _moved_deltas(chain: Chain) -> Iterable[Event]:
-    """Yield the new place of each delta whose place in the log is another one than in the chain."""
-    for delta in chain.deltas.values():
-        stays = delta.after_results or delta.place < chain.sent_entries
-        place = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent_entries)
-        if selector_place(delta.selector) != place:
-            yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_chain_name(chain))
 
 
 def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:

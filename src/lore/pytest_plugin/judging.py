@@ -199,23 +199,22 @@ def allowances(allow: object) -> dict[str, str]:
     if isinstance(allow, Mapping) or not isinstance(allow, Iterable):
         raise LoreError(f"allow is {allow!r}, and names no causes", hint=_LIST)
     words: list[object] = [allow] if isinstance(allow, str) else list(cast("Iterable[object]", allow))
-    return {_code(word): str(word) for word in words}
-
-
-def _code(word: object) -> str:
     codes = {code.name: key for key, code in CODES.items() if key.startswith(("LORE1", "LORE3"))}
-    text = word.strip() if isinstance(word, str) else ""
-    cause = codes.get(text.lower()) or next((code for code in codes.values() if code == text.upper()), None)
-    if cause is not None:
-        return cause
-    if text.upper() in CODES:
-        raise LoreError(
-            f"{text} is not a cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx and LORE3xx"
-        )
-    hint = did_you_mean(text.lower(), codes)
-    hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
-    hint = _LIST if "," in text or " " in text else hint
-    raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
+    allowed: dict[str, str] = {}
+    for word in words:
+        text = word.strip() if isinstance(word, str) else ""
+        cause = codes.get(text.lower(), text.upper())
+        if cause in codes.values():
+            allowed[cause] = str(word)
+        elif cause in CODES:
+            hint = "`lore explain` lists the causes, LORE1xx and LORE3xx"
+            raise LoreError(f"{text} is not a cause: it cannot be allowed", hint=hint)
+        else:
+            hint = did_you_mean(text.lower(), codes)
+            hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
+            hint = _LIST if "," in text or " " in text else hint
+            raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
+    return allowed
 
 
 # messages
