@@ -148,7 +148,7 @@ def judge_cadence(inputs: PolicyInput) -> Firing | str:
         return reason
     if _is_in_tool_loop(inputs.entries):
         return IN_LOOP
-    if not is_cadence(count, count_messages(inputs.entries), settings):
+    if count_messages(inputs.entries) <= settings.keep_recent:
         return TOO_FEW.format(settings.keep_recent)
     return _cut_for("cadence", inputs, reason) if _has_person(inputs) else NO_PERSON
 
@@ -159,12 +159,6 @@ TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | str]] = {
     "gap": judge_gap,
     "cadence": judge_cadence,
 }
-
-
-def is_cadence(exchanges: int, size: int, settings: Compaction) -> bool:
-    """Return whether a cadence is due after this number of finished exchanges, in a timeline of `size` messages."""
-    interval = settings.continuous_interval
-    return interval > 0 and size > settings.keep_recent and exchanges % interval == 0
 
 
 def pause_before_message(inputs: PolicyInput) -> float | None:
