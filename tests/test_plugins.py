@@ -72,7 +72,7 @@ OWN = "[lore.reports]\nown = lore_plugins.tarot:Tarot\n"
 def test_own_plugin_is_published_with_its_package(tmp_path, monkeypatch):
     package(tmp_path, OWN)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr("lore.plugins._has_lore_plugins", lambda: True)
+    monkeypatch.setattr("lore.plugins.find_spec", lambda name: name)
     assert [point for point in entry_points("lore.reports") if point.name == "own"] == [
         EntryPoint("lore.reports", "own", "lore_plugins.tarot:Tarot")
     ]

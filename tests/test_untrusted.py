@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.compaction.transcripts import TRUNCATED, truncate
-from lore.untrusted import SourceText, context_refresh, cut_bytes, harmless, heading, inert, one_line, wrap, wrap_source
+from lore.untrusted import SourceText, context_refresh, cut_bytes, harmless, inert, one_line, wrap, wrap_source
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066\u2028\ufeff\U000e0041\ud800-\udfff]")
 texts = st.lists(st.integers(0, 0x10FFFF).map(chr), max_size=60).map("".join) | st.lists(
@@ -127,7 +127,8 @@ def test_boundary_separates_session_and_content():
 
 
 def test_heading_is_in_utc():
-    assert heading(0) == "[Context refresh — 1970-01-01 00:00 UTC]"
+    text = context_refresh([SourceText("mail", "x")], session_id="s", at=0.0)
+    assert text.startswith("[Context refresh — 1970-01-01 00:00 UTC]\n")
 
 
 @given(st.text("a\né日😀", max_size=40), st.integers(0, 100))

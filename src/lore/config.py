@@ -58,14 +58,11 @@ class Check(Policy, frozen=True):
 
     def fault(self) -> str:
         """Return the first fault of these settings; empty without one."""
-        text = next((label for label in self.tail_labels if not _is_label(label)), None)
-        if text is not None:
-            return f"tail_labels: {text!r} is not a label: one line, 2 to {LABEL} characters without white space around"
+        for text in self.tail_labels:
+            if not 2 <= len(text) <= LABEL or text != text.strip() or len(text.splitlines()) != 1:
+                rule = f"one line, 2 to {LABEL} characters without white space around"
+                return f"tail_labels: {text!r} is not a label: {rule}"
         return self.budgets.fault() or super().fault()
-
-
-def _is_label(text: str) -> bool:
-    return 2 <= len(text) <= LABEL and text == text.strip() and len(text.splitlines()) == 1
 
 
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -256,8 +253,7 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
         raise LoreError(f"{path}: assemble.{error.message}", where=Where(path)) from None
     for name in Settings.__struct_fields__:
         section = getattr(settings, name)
-        fault = "" if section is None else section.fault()
-        if fault:
+        if fault := "" if section is None else section.fault():
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
     return settings
 
@@ -316,10 +312,9 @@ def _explain_error(message: str) -> tuple[str, str]:
     actual, expected = (" or ".join(_WORDS.get(part, part) for part in text.split(" | ") if part != "null")
                      for text in (types["actual"], types["expected"]))  # fmt: skip
     table = next((name for name in _TABLES if place.startswith(name)), None)
+    hint = 'write ["…", "…"]' if types["expected"] == "array" else ""
     if table is not None and types["expected"] in ("array", "object"):
         hint = f"write [[{table}]] on a line of its own, its keys below it"
-    else:
-        hint = 'write ["…", "…"]' if types["expected"] == "array" else ""
     return f"{place} is {actual}, and has to be {expected}", hint
 
 

@@ -16,21 +16,10 @@ from lore.events.items import blocks_from
 from lore.events.strict import Members, expect
 from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
+from lore.model import items as i
 from lore.model.canonical import canonical, encode
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN, Event
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    CompactDivider,
-    Item,
-    OpaqueItem,
-    TextBlock,
-    ToolCall,
-    UserMessage,
-    is_blank,
-    text_in,
-)
 from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt
@@ -60,18 +49,18 @@ class ConversationMessage(NamedTuple):
 
     role: Literal["user", "assistant", "tool", "summary"]  # a tool call with its result; the summary of a compaction
     text: str  # a call's error or output, "" before it has one
-    item: Item  # with blocks, the name and input of a call, and ids
+    item: i.Item  # with blocks, the name and input of a call, and ids
 
 
-_ROLES: dict[type[Item], Literal["user", "assistant", "tool", "summary"]] = {
-    UserMessage: "user", AssistantMessage: "assistant", ToolCall: "tool", CompactDivider: "summary",
+_ROLES: dict[type[i.Item], Literal["user", "assistant", "tool", "summary"]] = {
+    i.UserMessage: "user", i.AssistantMessage: "assistant", i.ToolCall: "tool", i.CompactDivider: "summary",
 }  # fmt: skip
 
 
-def message_of(item: Item) -> ConversationMessage | None:
+def message_of(item: i.Item) -> ConversationMessage | None:
     """Return an item as a message; None for an opaque item."""
     role = _ROLES.get(type(item))
-    return None if role is None else ConversationMessage(role, text_in(item), item)
+    return None if role is None else ConversationMessage(role, i.text_in(item), item)
 
 
 class AutomaticCompaction(Protocol):
@@ -124,15 +113,17 @@ def choose_kept(entries: Vector[Entry], keep: int) -> tuple[list[str], int]:
     No response is divided. What the model has not read yet remains, and in a tool loop the user's latest question.
     Dividers and opaque items are not counted.
     """
-    places = [place for place, entry in enumerate(entries) if not isinstance(entry.item, CompactDivider | OpaqueItem)]
+    places = [
+        place for place, entry in enumerate(entries) if not isinstance(entry.item, i.CompactDivider | i.OpaqueItem)
+    ]
     place = places[-keep] if keep < len(places) else 0
     while place and (
         entries[place].group == entries[place - 1].group
-        or all(isinstance(entries[at].item, UserMessage) for at in range(place - 1, len(entries)))
+        or all(isinstance(entries[at].item, i.UserMessage) for at in range(place - 1, len(entries)))
     ):
         place -= 1
     kept_places = set(range(place, len(entries)))
-    if entries and isinstance(entries[len(entries) - 1].item, ToolCall):
+    if entries and isinstance(entries[len(entries) - 1].item, i.ToolCall):
         kept_places.update([at for at in range(place) if is_real(entries[at].item)][-1:])
     return [entries[at].item.uuid for at in sorted(kept_places)], len([at for at in places if at not in kept_places])
 
@@ -195,7 +186,7 @@ def describe_omissions(omitted: Iterable[str], reported_kinds: set[str], dialect
     return [Problem(Code.CONTEXT_LEFT_OUT, f"{message}: {kind}") for kind in kinds]
 
 
-def refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None:
+def refuse_open_calls(message: str, calls: Sequence[ToolUse | i.ToolCall]) -> None:
     """Raise LoreError if there are calls, with their names."""
     if calls:
         names = ", ".join(f"{call.name} ({call.call_id})" for call in calls[:3])
@@ -206,12 +197,12 @@ def refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None
         )
 
 
-def name_items(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
+def name_items(reply: Reply, name: str) -> list[i.AssistantMessage | i.ToolCall]:
     """Return an answer's items with uuids from `name`; the last message has the reason why the answer stopped."""
     items = list(items_of(reply.parts, reply.response_id or None))
     items = [replace(item, uuid=f"{name}.{number}" if number > 1 else name) for number, item in enumerate(items, 1)]
     for at in reversed(range(len(items))):
-        if isinstance(items[at], AssistantMessage):
+        if isinstance(items[at], i.AssistantMessage):
             items[at] = replace(items[at], stop_reason=reply.stop_reason)
             break
     return items
@@ -230,11 +221,11 @@ def sorted_tools(tools: tuple[Raw, ...]) -> list[bytes]:
     return sorted(canonical(bytes(tool)) for tool in tools)
 
 
-def is_empty_message(item: UserMessage) -> bool:
+def is_empty_message(item: i.UserMessage) -> bool:
     """Return whether a message has no content: no text, or blank texts alone."""
     if item.blocks is None:
-        return is_blank(item.text)
-    return all(isinstance(block, TextBlock) and is_blank(block.text) for block in item.blocks)
+        return i.is_blank(item.text)
+    return all(isinstance(block, i.TextBlock) and i.is_blank(block.text) for block in item.blocks)
 
 
 def is_users_step(chain: Chain) -> bool:
@@ -245,33 +236,33 @@ def is_users_step(chain: Chain) -> bool:
     has_answered = chain.last is not None and chain.last.state == "completed"
     if has_answered and len(chain.entries) == chain.sent_entries:
         return True
-    kinds = UserMessage | AssistantMessage | ToolCall
+    kinds = i.UserMessage | i.AssistantMessage | i.ToolCall
     spoken = (entry for entry in reversed(chain.entries) if isinstance(entry.item, kinds))
     _, latest = next(groupby(spoken, key=lambda entry: entry.group), (0, ()))
-    return all(isinstance(entry.item, AssistantMessage) for entry in latest)
+    return all(isinstance(entry.item, i.AssistantMessage) for entry in latest)
 
 
 def result_body(
     output: object, error: str | BaseException | bool, dialect: str
-) -> tuple[str | tuple[Block, ...] | None, str | None]:
+) -> tuple[str | tuple[i.Block, ...] | None, str | None]:
     """Return the output and the error of a result; an error's text follows an output, and then is part of it."""
     is_empty, reason = output is None or output == "", error if isinstance(error, str) else ""
     if isinstance(error, BaseException):
         reason = f"{type(error).__name__}: {error}"
     if is_empty and not isinstance(error, bool):
         return None, reason or "error"
-    body = result_output(output, dialect)
+    body = _output_body(output, dialect)
     if reason:
-        body = f"{body}\n{reason}" if isinstance(body, str) else (*body, TextBlock(Raw(encode(reason))))
+        body = f"{body}\n{reason}" if isinstance(body, str) else (*body, i.TextBlock(Raw(encode(reason))))
     return body, None
 
 
-def result_output(output: object, dialect: str) -> str | tuple[Block, ...]:
+def _output_body(output: object, dialect: str) -> str | tuple[i.Block, ...]:
     """Return a tool's output as a text or blocks; another JSON value as the text of its JSON, None as empty text."""
     if output is None or isinstance(output, str):
         return output or ""
     parts = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
-    if parts and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in parts):
+    if parts and all(isinstance(part, i.Block) or (isinstance(part, Mapping) and "type" in part) for part in parts):
         return blocks_from(parts, dialect, "output")
     if isinstance(output, bytes | bytearray | memoryview):
         raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")

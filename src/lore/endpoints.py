@@ -22,20 +22,9 @@ from lore.model.canonical import decode
 from lore.untrusted import one_line
 
 __all__ = [
-    "Endpoint",
-    "HttpAnswer",
-    "HttpRequest",
-    "LostConnectionError",
-    "NoAnswerError",
-    "TryAgainError",
-    "ask_with_retries",
-    "display_url",
-    "error_message",
-    "is_loopback_url",
-    "key_in",
-    "httpx_for",
-    "url_of",
-]
+    "Endpoint", "HttpAnswer", "HttpRequest", "LostConnectionError", "NoAnswerError", "TryAgainError",
+    "ask_with_retries", "display_url", "error_message", "is_loopback_url", "key_in", "httpx_for", "url_of",
+]  # fmt: skip
 
 
 class Deadline(threading.Timer):
@@ -213,11 +202,10 @@ def url_of(endpoint: str, name: str, *, hint: str) -> SplitResult:
     try:
         parts = urlsplit(endpoint)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    else:
         if is_valid and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
             return parts
+    except ValueError:
+        pass
     raise LoreError(f"{name} is not an http or https URL", hint=hint)
 
 

@@ -34,7 +34,8 @@ class WholeFile(FileIO):
     """A regular file that is read up to the length it had when opened. Raises OSError for anything else."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, "rb", opener=_open_without_waiting)
+        non_blocking = getattr(os, "O_NONBLOCK", 0)  # a pipe that took the file's place would wait for a writer
+        super().__init__(path, "rb", opener=lambda path, flags: os.open(path, flags | non_blocking))
         status = os.fstat(self.fileno())
         self.length = status.st_size
         if not stat.S_ISREG(status.st_mode):
@@ -48,10 +49,7 @@ class WholeFile(FileIO):
 
     def readall(self) -> bytes:
         """Return all bytes to the end."""
-        pieces: list[bytes] = []
-        while piece := self.read():
-            pieces.append(piece)
-        return b"".join(pieces)
+        return b"".join(iter(self.read, b""))
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Fill a buffer, as far as there are bytes."""
@@ -63,11 +61,6 @@ class WholeFile(FileIO):
 
     def _remaining(self) -> int:
         return max(0, self.length - self.tell())
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe that took its place would wait for a writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def is_named_pipe(path: str) -> bool:
@@ -136,12 +129,9 @@ def lock_on_windows(descriptor: int) -> None:
 
     class Overlapped(ctypes.Structure):
         _fields_ = (
-            ("internal", ctypes.c_size_t),
-            ("internal_high", ctypes.c_size_t),
-            ("offset", wintypes.DWORD),
-            ("offset_high", wintypes.DWORD),
-            ("event", wintypes.HANDLE),
-        )
+            ("internal", ctypes.c_size_t), ("internal_high", ctypes.c_size_t),
+            ("offset", wintypes.DWORD), ("offset_high", wintypes.DWORD), ("event", wintypes.HANDLE),
+        )  # fmt: skip
 
     windows: Any = ctypes  # type checkers on other systems do not know these names
     handles: Any = msvcrt

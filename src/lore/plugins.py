@@ -24,7 +24,6 @@ from lore.errors import LoreError
 __all__ = ["EntryPoint", "entry_points", "register_plugins"]
 
 _INFO = (".dist-info", ".egg-info", "egg-info")
-_LORE_PACKAGE = "lore_plugins"
 
 
 class EntryPoint(NamedTuple):
@@ -77,20 +76,12 @@ def _all_published(folders: tuple[str, ...]) -> tuple[EntryPoint, ...]:
             points = _from_folders(folders)
         except NotADirectoryError:  # an archive
             points = _from_metadata()
-    if any(_is_of_lore(point) for point in points) and not _has_lore_plugins():
-        points = [point for point in points if not _is_of_lore(point)]
-    return tuple(points)
-
-
-def _is_of_lore(point: EntryPoint) -> bool:
-    return point.value.startswith(f"{_LORE_PACKAGE}.")
-
-
-def _has_lore_plugins() -> bool:
+    others = [point for point in points if not point.value.startswith("lore_plugins.")]
     try:
-        return find_spec(_LORE_PACKAGE) is not None
+        has_own = len(others) < len(points) and find_spec("lore_plugins") is not None
     except ImportError:
-        return False
+        has_own = False
+    return tuple(points if has_own else others)
 
 
 def _from_metadata() -> list[EntryPoint]:
@@ -118,27 +109,22 @@ def _from_folders(folders: tuple[str, ...]) -> list[EntryPoint]:
         for name in names:
             if name.lower().endswith(_INFO):
                 package = name.partition("-")[0].lower()
-                text = _read(os.path.join(folder, name, "entry_points.txt"))
-                if package not in packages and text:
-                    packages[package] = _parse(text)
+                points = _read(os.path.join(folder, name, "entry_points.txt"))
+                if points:
+                    packages.setdefault(package, points)
     return [point for points in packages.values() for point in points]
 
 
-def _read(path: str) -> str:
-    """Return a list of entry points; empty if it has none of lore's."""
+def _read(path: str) -> list[EntryPoint]:
+    """Return the entry points of lore's groups in a package's list, which is an INI file; empty if it has none."""
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError:
-        return ""
-    return data.decode("utf-8", "replace") if b"[lore." in data else ""
-
-
-def _parse(text: str) -> list[EntryPoint]:
-    """Return the entry points of lore's groups in a package's list, which is an INI file."""
+        return []
     points: list[EntryPoint] = []
     group = ""
-    for line in map(str.strip, text.splitlines()):
+    for line in map(str.strip, data.decode("utf-8", "replace").splitlines() if b"[lore." in data else ()):
         if line.startswith("["):
             group = line.strip("[]")
         elif group.startswith("lore.") and "=" in line and not line.startswith(("#", ";")):

@@ -363,7 +363,6 @@ class Session:
         return self.assistant(await receive_response(response), chain=chain)
 
     def _answer_events(self, response: object, chain: str) -> tuple[list[Event], Reply]:
-        """Return the events of an answer."""
         state, at = self.state.chain(chain), self._time()
         name, turn = fresh_uuid(state, "a", chain), open_turn(state)
         reply = reply_of(response, self.dialect.name, prefix=f"call-{name}")
@@ -376,11 +375,9 @@ class Session:
         events: list[Event] = [append(item, at=at, chain=chain) for item in name_items(reply, name)]
         if turn is not None:  # only the fields that a log has
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
-            events.append(
-                turn_completed(
-                    turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None, at=at, chain=chain,
-                )
-            )  # fmt: skip
+            events.append(turn_completed(
+                turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None, at=at, chain=chain
+            ))  # fmt: skip
         return events, reply
 
     @with_lock
@@ -412,9 +409,7 @@ class Session:
         expect(error, (str, BaseException, bool), "error", "a text, an exception or True")
         output_json, reason = result_body(output, error, self.dialect.name)
         status = "completed" if error is False else "failed"
-        result_event = patch_tool_call(
-            call_id, status, output=output_json, error=reason, at=self._time(), chain=chain
-        )  # fmt: skip
+        result_event = patch_tool_call(call_id, status, output=output_json, error=reason, at=self._time(), chain=chain)
         if call.status == "running" and place is not None and place < state.sent_entries:
             message = f"the call {call_id!r} was sent without a result"
             raise LoreError(message, hint="sent messages do not change: add it as a message")

@@ -62,18 +62,18 @@ def refuse_unapproved(file: SettingsFile, names: Iterable[str], user_folder: str
     folder = _folder()
     approval = None if folder is None else _read(folder / _name(path))
     if approval is None or approval.path != path:
-        raise _unapproved_error(f"{used} of {label} cannot be used: you have not approved this file", path)
-    if approval.digest != hashlib.sha256(file.data).hexdigest():
-        raise _unapproved_error(f"{used} of {label} cannot be used: the file changed since you approved it", path)
+        fault = "you have not approved this file"
+    elif approval.digest != hashlib.sha256(file.data).hexdigest():
+        fault = "the file changed since you approved it"
+    else:
+        return
+    import shlex  # noqa: PLC0415 - for an error
+
+    hint = f"read it; if you trust it, type: lore trust {shlex.quote(os.path.dirname(path))}"
+    raise LoreError(f"{used} of {label} cannot be used: {fault}", hint=hint)
 
 
 _OTHER_WAYS = "name a file with --config or --policy, if you trust it"
-
-
-def _unapproved_error(message: str, path: str) -> LoreError:
-    import shlex  # noqa: PLC0415 - for an error
-
-    return LoreError(message, hint=f"read it; if you trust it, type: lore trust {shlex.quote(os.path.dirname(path))}")
 
 
 def approve(file: SettingsFile) -> Approval:
@@ -135,11 +135,9 @@ def _fault(file: SettingsFile, *, is_own: bool) -> str:
 
 
 def _can_others_write(status: os.stat_result, *, is_own: bool) -> bool:
-    """Return whether others than the owner can write to a file or folder.
-
-    A group may write to an approved file: it would have to be approved again. To a user's own settings, which need
-    no approval, only a group of this user alone may, which has the user's number by convention.
-    """
+    """Return whether others than the owner can write to a file or folder, and that without another approval."""
+    # A group may write to an approved file, which has to be approved again then. To a user's own settings, which need
+    # no approval, only a group of this user alone may, which has the user's number by convention.
     mode = stat.S_IMODE(status.st_mode)
     return bool(mode & stat.S_IWOTH or (is_own and mode & stat.S_IWGRP and status.st_gid != status.st_uid))
 

@@ -65,7 +65,7 @@ def test_formats_of_plugins_are_not_listed():
 
 @pytest.fixture
 def no_plug_ins(monkeypatch):
-    monkeypatch.setattr(plugins, "_has_lore_plugins", lambda: False)
+    monkeypatch.setattr(plugins, "find_spec", lambda _: None)
     caches = (plugins._all_published, _remote_files, schemes)
     for cache in caches:
         cache.cache_clear()

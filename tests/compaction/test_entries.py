@@ -1,13 +1,11 @@
 """What a timeline holds: real messages, calls, tokens."""
 
 import pytest
-from msgspec import Raw
 
 from helpers.each import each
 from helpers.strategies.compacting import Compacted
 from lore.compaction.entries import IMAGE_TOKENS, TimelineSizes, calls_tools, has_real_activity, head_tokens, tokens_of
-from lore.model.canonical import encode
-from lore.prompt.layout import begins_as_tick, is_real
+from lore.prompt.layout import is_real
 
 
 def agent_of(*texts):
@@ -21,13 +19,11 @@ def agent_of(*texts):
     "[AUTONOMOUS TICK]", "[SCHEDULED TICK] wake up", " \n[SCHEDULED TICK]", "\n\t" * 40 + "[AUTONOMOUS TICK] x",
 ])  # fmt: skip
 def test_schedulers_message_is_a_tick(text):
-    assert begins_as_tick(Raw(encode(text)))
     assert not has_real_activity(agent_of(text).entries())
 
 
 @pytest.mark.parametrize("text", ["[autonomous tick]", "see [AUTONOMOUS TICK]", "[AUTONOMOUS", "\u00e9"])
 def test_other_text_is_no_tick(text):
-    assert not begins_as_tick(Raw(encode(text)))
     assert has_real_activity(agent_of(text).entries())
 
 

@@ -17,7 +17,6 @@ from lore.compaction.policy import (
     BEFORE_TURN,
     PolicyInput,
     find_due,
-    is_cadence,
     plan_overflow,
     pruned_entries,
 )
@@ -32,6 +31,12 @@ def every(interval, keep=6):
 
 
 # needs_continuous
+
+
+def is_cadence(exchanges, size, settings):
+    activity = SessionActivity().chain()
+    activity.exchanges = exchanges
+    return find_due(PolicyInput(activity, filled(size, 1), settings), ("cadence",)) is not None
 
 
 def test_cadence_fires_on_multiples_of_its_interval():

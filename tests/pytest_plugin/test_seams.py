@@ -234,7 +234,7 @@ def test_own_error_is_a_warning(server, monkeypatch) -> None:
     def fails(*_):
         raise RuntimeError("Bearer secret")
 
-    monkeypatch.setattr(listening, "_public_url", fails)
+    monkeypatch.setattr(listening, "mask", fails)
 
     def ask():
         with recording() as recorded, httpx.Client() as client:

@@ -65,7 +65,16 @@ class ChainActivity:
             case e.Append():
                 self._add_item(event)
             case e.TurnStarted():
-                self._begin_turn(event)
+                self.rested_at = None
+                at = parse_timestamp(event.at)
+                if at is not None:
+                    self._turn_at = at
+                    self.has_times = self.has_times or bool(self._untimed)
+                    for agent in self._untimed:
+                        times = self._waiting if agent in self._waiting else self._answered
+                        if times.get(agent, at) is None:
+                            times[agent] = at
+                self._untimed.clear()
             case e.TurnCompleted() | e.TurnFailed() | e.TurnCanceled():
                 self._note_end(event.agent_id, event.at)
                 tokens = None if event.usage is None or reason_to_doubt(event.usage) else total(event.usage)
@@ -73,9 +82,13 @@ class ChainActivity:
                     self.least_billed = tokens if self.least_billed is None else min(tokens, self.least_billed)
             case e.CompactApplied():
                 self.compacted = self.finished
-                self._note_rest(event.at, has_asked=event.trigger not in SILENT)
+                at = parse_timestamp(event.at)
+                self.rested_at = self._turn_at if at is None else at
+                if event.trigger not in SILENT:
+                    self.asked_at = self.rested_at
             case e.ContextPersisted(outside=True) if event.at is not None:
-                self._note_rest(event.at, has_asked=True)
+                at = parse_timestamp(event.at)
+                self.rested_at = self.asked_at = self._turn_at if at is None else at
             case e.Remove():
                 for uuid in self._real_uuids.intersection(event.uuids):
                     if uuid == self._latest_uuid:
@@ -102,28 +115,11 @@ class ChainActivity:
             else:
                 self.has_times = True
 
-    def _begin_turn(self, event: e.TurnStarted) -> None:
-        self.rested_at = None
-        at = parse_timestamp(event.at)
-        if at is not None:
-            self._turn_at = at
-            self.has_times = self.has_times or bool(self._untimed)
-            for agent in self._untimed:
-                times = self._waiting if agent in self._waiting else self._answered
-                if times.get(agent, at) is None:
-                    times[agent] = at
-        self._untimed.clear()
-
     def _note_end(self, agent: str | None, at: str | None) -> None:
         """Note when an agent answered; some logs give a turn's end the time of its first words."""
         ended = parse_timestamp(at)
         if ended is not None:
             self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
-
-    def _note_rest(self, at: str | None, *, has_asked: bool) -> None:
-        parsed = parse_timestamp(at)
-        self.rested_at = self._turn_at if parsed is None else parsed
-        self.asked_at = self.rested_at if has_asked else self.asked_at
 
 
 class SessionActivity:
@@ -155,10 +151,26 @@ class SessionActivity:
         if isinstance(event, e.SessionStarted) and self.user is None:
             self.user, self.agent = event.user_id, event.agent_id
         self.chain(event.chain).add(event)
-        if isinstance(event, (e.TurnStarted, *TURN_ENDS)):
-            self._add_turn(event)
-        if event.chain == e.MAIN and isinstance(event, e.Append | e.TurnStarted | e.TurnCompleted):
-            self._add_move(event)
+        is_message, is_turn = isinstance(event, e.Append), isinstance(event, (e.TurnStarted, *TURN_ENDS))
+        if not (is_message or is_turn):
+            return
+        at = parse_timestamp(event.at)
+        if isinstance(event, e.TurnStarted):
+            self.requests += 1
+            if (pause := self.pause(at)) is not None:
+                self._pauses.append(pause)
+        if is_turn and at is not None:
+            self._last_turn = at
+        if event.chain != e.MAIN or isinstance(event, e.TurnFailed | e.TurnCanceled):
+            return
+        if isinstance(event, e.Append):
+            if is_injected(event.item):
+                return
+            if isinstance(event.item, UserMessage):
+                self._is_personal = is_real(event.item)
+            self.moves += self._is_personal
+        if self._is_personal and at is not None:
+            self.moved_at = at
 
     def pause(self, now: float | None) -> float | None:
         """Return the seconds since a request last began or ended; None if no time is known."""
@@ -167,21 +179,3 @@ class SessionActivity:
     def requests_until_pause(self, lifetime: float) -> int:
         """Return how many requests are made, on average, before a pause longer than `lifetime` seconds; at least 1."""
         return max(1, self.requests // (1 + sum(pause > lifetime for pause in self._pauses)))
-
-    def _add_turn(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
-        at = parse_timestamp(event.at)
-        if isinstance(event, e.TurnStarted):
-            self.requests += 1
-            pause = self.pause(at)
-            self._pauses += [] if pause is None else [pause]
-        self._last_turn = self._last_turn if at is None else at
-
-    def _add_move(self, event: e.Append | e.TurnStarted | e.TurnCompleted) -> None:
-        if isinstance(event, e.Append):
-            if is_injected(event.item):
-                return
-            if isinstance(event.item, UserMessage):
-                self._is_personal = is_real(event.item)
-            self.moves += self._is_personal
-        at = parse_timestamp(event.at) if self._is_personal else None
-        self.moved_at = self.moved_at if at is None else at

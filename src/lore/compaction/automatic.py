@@ -100,11 +100,15 @@ class CompactionPolicy:
             def note(message: str, code: Code = Code.COMPACTION) -> None:
                 self.dependencies.tell(message)
                 reason = message.partition(":")[0]
-                problems.extend([] if reason in reported_reasons else [Problem(code, message)])
+                if reason not in reported_reasons:
+                    problems.append(Problem(code, message))
                 reported_reasons.add(reason)
 
             def route(message: str) -> None:
-                (note if message.endswith(NOTHING_LEFT) else self.dependencies.tell)(message)
+                if message.endswith(NOTHING_LEFT):
+                    note(message)
+                else:
+                    self.dependencies.tell(message)
 
             def explain(decision: str) -> None:
                 if decision.endswith(NOTHING_LEFT):

@@ -98,7 +98,11 @@ def bytes_of(entry: Entry) -> int:
             return _size(item.text) if item.blocks is None else sum(map(_block_size, item.blocks))
         case i.ToolCall():
             result = item.output if i.is_absent(item.error) else item.error
-            return len(item.name) + _size(item.input) + _result_size(result)
+            text = b"" if i.is_absent(result) else bytes(result)
+            has_image = b'"image"' in text or b'"base64"' in text
+            blocks = result_blocks(text) if has_image else None
+            size = _size(result) if blocks is None else sum(map(_block_size, blocks))
+            return len(item.name) + _size(item.input) + size
         case i.CompactDivider():
             return _size(item.summary)
         case i.OpaqueItem():
@@ -120,13 +124,6 @@ def result_blocks(raw: bytes) -> Sequence[i.Block] | None:
         return None
 
 
-def _result_size(raw: Raw) -> int:
-    text = b"" if i.is_absent(raw) else bytes(raw)
-    has_image = b'"image"' in text or b'"base64"' in text
-    blocks = result_blocks(text) if has_image else None
-    return _size(raw) if blocks is None else sum(map(_block_size, blocks))
-
-
 def _block_size(block: i.Block) -> int:
     match block:
         case i.TextBlock() | i.ThinkingBlock():
@@ -134,5 +131,5 @@ def _block_size(block: i.Block) -> int:
         case i.ImageBlock():
             return _IMAGE
         case i.RawBlock():
-            size = len(bytes(block.json))
-            return min(size, _IMAGE) if b'"base64"' in bytes(block.json) else size
+            data = bytes(block.json)
+            return min(len(data), _IMAGE) if b'"base64"' in data else len(data)

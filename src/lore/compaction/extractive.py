@@ -52,7 +52,14 @@ class Extractive:
         _add_calls(sections, [entry.item for entry in request.entries if isinstance(entry.item, ToolCall)])
         head = _HEAD.format(count + sum(is_message(entry.item) for entry in request.entries))
         room = request.tokens * BYTES_PER_TOKEN
-        return SummaryAnswer(cut_bytes("\n\n".join([head, *_fit_sections(sections, room - len(head) - 2)]), room))
+        written: list[str] = []
+        spare = 0  # what a section leaves of its share goes to the sections before it
+        for title, share in reversed(_SHARES.items()):
+            allowed = int((room - len(head) - 2) * share) + spare
+            text = _fit_lines(title, sections[title], allowed - 2)
+            spare = max(0, allowed - (len(text.encode()) + 2 if text else 0))
+            written += [text] if text else []
+        return SummaryAnswer(cut_bytes("\n\n".join([head, *reversed(written)]), room))
 
 
 def _parse_summary(text: str) -> tuple[int, Sections]:
@@ -102,18 +109,6 @@ def _add_calls(sections: Sections, calls: Sequence[ToolCall]) -> None:
             changed.pop(line, None)
             changed[line] = None
     sections[CHANGED], sections[UNFINISHED] = list(changed), unfinished
-
-
-def _fit_sections(sections: Sections, room: int) -> list[str]:
-    """Return the sections as text in `room` bytes; what one leaves of its share goes to the sections before it."""
-    written: list[str] = []
-    spare = 0
-    for title, share in reversed(_SHARES.items()):
-        allowed = int(room * share) + spare
-        text = _fit_lines(title, sections[title], allowed - 2)
-        spare = max(0, allowed - (len(text.encode()) + 2 if text else 0))
-        written += [text] if text else []
-    return written[::-1]
 
 
 def _fit_lines(title: str, lines: Sequence[str], room: int) -> str:

@@ -65,8 +65,7 @@ class Continuous:
         cache: CacheCosts | None = None, memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
         explain: Tell | None = None, events: Iterable[Event] | None = None, waiting: Waiting | None = None,
     ) -> None:  # fmt: skip
-        fault = "" if settings is None else settings.fault()
-        if fault:
+        if fault := "" if settings is None else settings.fault():
             raise LoreError(f"compaction: {fault}")
         self.stored, self.cache = stored, cache
         self.waiting = waiting or Waiting()

@@ -57,6 +57,7 @@ MARKER = (
 TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
 NOTHING_LEFT = "nothing more can be removed"  # although more than 90 % of the window is full
 IN_LOOP, NO_PERSON = "inside a tool loop", "no person spoke"
+TOO_FEW = "no message can be removed (keep_recent = {:,})"
 
 
 class PolicyInput(NamedTuple):
@@ -99,16 +100,16 @@ def judge_overflow(inputs: PolicyInput) -> Firing | str:
     if not settings.window:
         return "off (window = 0)"
     tokens = tokens_of(inputs.entries) if inputs.tokens is None else inputs.tokens
-    reason = f"the prompt fills {_percent(overhead + tokens, settings.window):.0f} % of the window"
+    used = _percent(overhead + tokens, settings.window)
+    reason = f"the prompt fills {used:.0f} % of the window"
     firing = plan_overflow(
         inputs.entries, settings.window, overhead=overhead, tokens=tokens, reserve=settings.summary_tokens
     )
-    if firing is None or not (firing.cut.place or firing.shortened):
-        used = _percent(overhead + tokens, settings.window)
-        if used > FULL:
-            return f"{reason}: {NOTHING_LEFT}"
-        return reason + (f", at most {CALM} %" if used <= CALM else ", and too little can be removed")
-    return firing._replace(marker=firing.marker if firing.full else "", reason=reason)
+    if firing is not None and (firing.cut.place or firing.shortened):
+        return firing._replace(marker=firing.marker if firing.full else "", reason=reason)
+    if used > FULL:
+        return f"{reason}: {NOTHING_LEFT}"
+    return reason + (f", at most {CALM} %" if used <= CALM else ", and too little can be removed")
 
 
 def judge_gap(inputs: PolicyInput) -> Firing | str:
@@ -116,9 +117,10 @@ def judge_gap(inputs: PolicyInput) -> Firing | str:
 
     A person who waits for a long tool loop was not away, so a loop is never a gap.
     """
-    settings, pause = inputs.settings, pause_before_message(inputs)
+    settings = inputs.settings
     if not settings.gap_secs:
         return "off (gap_secs = 0)"
+    pause = pause_before_message(inputs)
     if pause is None:
         return "no earlier message" if inputs.activity.is_timed else UNTIMED
     reason = f"a pause of {pause:,.0f} s (gap_secs = {settings.gap_secs:,})"
@@ -146,8 +148,8 @@ def judge_cadence(inputs: PolicyInput) -> Firing | str:
         return reason
     if _is_in_tool_loop(inputs.entries):
         return IN_LOOP
-    if not is_cadence(count, count_messages(inputs.entries), settings):
-        return _too_few(settings)
+    if count_messages(inputs.entries) <= settings.keep_recent:
+        return TOO_FEW.format(settings.keep_recent)
     return _cut_for("cadence", inputs, reason) if _has_person(inputs) else NO_PERSON
 
 
@@ -157,12 +159,6 @@ TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | str]] = {
     "gap": judge_gap,
     "cadence": judge_cadence,
 }
-
-
-def is_cadence(exchanges: int, size: int, settings: Compaction) -> bool:
-    """Return whether a cadence is due after this number of finished exchanges, in a timeline of `size` messages."""
-    interval = settings.continuous_interval
-    return interval > 0 and size > settings.keep_recent and exchanges % interval == 0
 
 
 def pause_before_message(inputs: PolicyInput) -> float | None:
@@ -194,12 +190,8 @@ def source_window(inputs: PolicyInput) -> Window | None:
 def _cut_for(trigger: Trigger, inputs: PolicyInput, reason: str) -> Firing | str:
     cut = find_cut(inputs.entries, inputs.settings.keep_recent)
     if cut is None:
-        return _too_few(inputs.settings)
+        return TOO_FEW.format(inputs.settings.keep_recent)
     return Firing(trigger, cut, source_window(inputs), reason=reason)
-
-
-def _too_few(settings: Compaction) -> str:
-    return f"no message can be removed (keep_recent = {settings.keep_recent:,})"
 
 
 def _has_person(inputs: PolicyInput) -> bool:
@@ -211,12 +203,10 @@ def _is_in_tool_loop(entries: Entries) -> bool:
     """Return whether the last response called tools, and no user message followed."""
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
+        if isinstance(item, i.AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use":
+            return False  # a text without a response id ends a loop: it was not part of a response with tool calls
         if isinstance(item, i.AssistantMessage | i.ToolCall):
-            # A text without a response id ends a loop: it was not part of a response with tool calls.
-            is_text = (
-                isinstance(item, i.AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"
-            )
-            return not is_text and calls_tools(entries, at)
+            return calls_tools(entries, at)
         if is_real(item):
             return False
     return False
@@ -344,10 +334,16 @@ def replace_results(entries: Entries, shortened: Iterable[tuple[str, str]]) -> l
 
 def shorten_result(call: i.ToolCall) -> str | None:
     """Return a call's result, cut; None if it is short, not there yet, or holds more than text."""
-    text = None if call.status == "running" else _result_text(call)
-    if text is None or len(text) <= RESULT_LIMIT:
+    raw = bytes(call.output if i.is_absent(call.error) else call.error)
+    if call.status == "running":
         return None
-    return text[:RESULT_KEPT] + "\n" + TRUNCATED.format(len(text), RESULT_KEPT)
+    if raw[:1] == b'"':
+        text = text_of(raw)
+    else:
+        blocks = result_blocks(raw) or ()
+        texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, i.TextBlock)]
+        text = "\n".join(texts) if len(texts) == len(blocks) else ""
+    return f"{text[:RESULT_KEPT]}\n{TRUNCATED.format(len(text), RESULT_KEPT)}" if len(text) > RESULT_LIMIT else None
 
 
 def _percent(tokens: int, window: int) -> float:
@@ -357,12 +353,3 @@ def _percent(tokens: int, window: int) -> float:
 def _tokens_with_summary(entries: Entries, marker: str, reserve: int) -> int:
     size = sum(map(bytes_of, entries))
     return max(tokens_of_size(size + len(marker)), tokens_of_size(size) + reserve)
-
-
-def _result_text(call: i.ToolCall) -> str | None:
-    raw = bytes(call.output if i.is_absent(call.error) else call.error)
-    if raw[:1] == b'"':
-        return text_of(raw)
-    blocks = result_blocks(raw)
-    texts = [text_of(bytes(block.text)) for block in blocks or () if isinstance(block, i.TextBlock)]
-    return None if blocks is None or len(texts) < len(blocks) else "\n".join(texts)

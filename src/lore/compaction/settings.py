@@ -55,12 +55,11 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     def fault(self) -> str:
         """Return the first fault of these settings; empty without one."""
         for name in _COUNTS:
-            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int):
+            count = getattr(self, name)
+            if type(count) is not int:
                 return f"{name} is not a whole number"
-            if getattr(self, name) < 0:
-                return f"{name} is below 0"
-            if getattr(self, name) > MOST:
-                return f"{name} is above {MOST:,}"
+            if not 0 <= count <= MOST:
+                return f"{name} is below 0" if count < 0 else f"{name} is above {MOST:,}"
         names = [source.name for source in self.context_sources]
         faults = {
             "summary_tokens is 0: a summary needs tokens": not self.summary_tokens,

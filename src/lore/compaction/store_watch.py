@@ -117,9 +117,8 @@ class Watch:
             return False
         line = watched.memory.remember_idle_session(continuous.chain().entries, continuous.activity.moved_at)
         if line is None:
-            self._hands.tell(
-                f"{session_id}: another pass is at work for this agent and user, skipped until the next look"
-            )
+            note = "another pass is at work for this agent and user, skipped until the next look"
+            self._hands.tell(f"{session_id}: {note}")
             return False
         watched.learnt_moves = continuous.activity.moves
         if line:
@@ -156,9 +155,6 @@ class Watch:
         self._hands.say(f"{session_id}: {outcome.trigger}: {pruned}")
         return True
 
-    def _with_session_name(self, tell: Tell, session_id: str) -> Tell:
-        return lambda text: tell(f"{session_id}: {text}")
-
     def _open(self, session_id: str) -> tuple[Continuous, _WatchedSession]:
         """Read a session, and return what is known of it; costs O(its events)."""
         data = self._store.load(session_id)
@@ -171,13 +167,17 @@ class Watch:
             memory = None if self._memory is None else self._memory.of_session(header)
             watched = self._seen[session_id] = _WatchedSession(header, memory)
         stored = StoredSession(self._store, data, rules=Assembly(divider=self._divider))
-        tell, explain = self._with_session_name(self._hands.tell, session_id), self._hands.explain
+
+        def with_session_name(tell: Tell) -> Tell:
+            return lambda text: tell(f"{session_id}: {text}")
+
+        tell, explain = with_session_name(self._hands.tell), self._hands.explain
         dependencies = Dependencies(Extractive(), tell=tell)
         if self._settings is not None:
             agent, user = header.agent_id or "", header.user_id or ""
             dependencies = dependencies_of(self._settings, tell, session_id, agent, user)
         continuous = Continuous(
             stored, self._settings, dependencies, memory=watched.memory, events=events, waiting=watched.waiting,
-            explain=None if explain is None else self._with_session_name(explain, session_id),
+            explain=None if explain is None else with_session_name(explain),
         )  # fmt: skip
         return continuous, watched

@@ -145,8 +145,7 @@ class OpenAISummarizer:
 
 def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = ignore) -> Summarizer:
     """Return the summariser of `settings`; raises LoreError if it is not available. Sends no request yet."""
-    fault = settings.fault()
-    if fault:
+    if fault := settings.fault():
         raise LoreError(fault)
     seconds = settings.timeout_secs
     if settings.summarizer == "command":

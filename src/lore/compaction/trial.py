@@ -14,7 +14,7 @@ system prompt) is the part of the first usage beyond the timeline; the latest us
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -194,7 +194,8 @@ class Trial:
             self._open_turn(event)
         elif isinstance(event, TURN_ENDS):
             self._turn_ended = True
-            self._note_time(parse_timestamp(event.at))
+            at = parse_timestamp(event.at)
+            self._last = self._last if at is None else at
 
     def result(self) -> TrialOutcome:
         """Return the outcome."""
@@ -207,7 +208,6 @@ class Trial:
         )  # fmt: skip
 
     def _apply(self, event: Event) -> None:
-        """Apply an event of the recording to the copy."""
         self._activity.add(event)
         if isinstance(event, CompactApplied):
             self._added_tokens = self._context = 0
@@ -293,11 +293,7 @@ class Trial:
 
     # turns
 
-    def _note_time(self, at: float | None) -> None:
-        self._last = at if at is not None else self._last
-
     def _open_turn(self, event: TurnStarted) -> None:
-        """Note that a request is sent."""
         at, chain = parse_timestamp(event.at), self._recorded().chain(self._name)
         pause = None if at is None or self._last is None else at - self._last
         if self._firings and (self._is_rewritten or self._new_tokens):
@@ -310,7 +306,7 @@ class Trial:
         )  # fmt: skip
         self._is_rewritten, self._new_tokens = False, 0
         self._turn = event.turn
-        self._note_time(at)
+        self._last = self._last if at is None else at
 
     def _close_turn(self) -> None:
         """Add the cost of the open turn, as recorded and with the policy."""
@@ -405,11 +401,11 @@ def _side_result(turns: Sequence[TurnCost], figures: Figures) -> CompactedSide:
     usages = [turn.usage for turn in turns if turn.usage is not None]
     counts = {name: sum_ints([getattr(usage, name) for usage in usages]) for name in _COUNTS}
     is_partial = any(turn.is_partial for turn in turns)
-    by_price: dict[str, Decimal] = {}
+    by_price: defaultdict[str, Decimal] = defaultdict(Decimal)
     for turn in turns:
         if turn.usage is not None and turn.cost is not None and turn.price is not None:
             for kind, amount in turn.price.parts(turn.usage).items():
-                by_price[kind] = by_price.get(kind, c.FREE) + amount
+                by_price[kind] += amount
     return CompactedSide(
         figures=figures, prompt_tokens=sum(turn.tokens for turn in turns),
         largest_tokens=max((turn.tokens for turn in turns), default=0), cost=c.dollars(total_cost(turns)),

@@ -82,7 +82,7 @@ class Assembler:
         self._placement = cache(partial(placement, dialect=dialect, rules=self.rules))
         self._is_own = False
         # The head, and the parts of the state that it was rendered from.
-        self._head_key: object = None
+        self._head_key: tuple[object, ...] | None = None
         self._head: tuple[Segment, ...] = ()
         self._head_ends = b.HeadEnds()
         self._cache_key: str | None = None
@@ -112,7 +112,10 @@ class Assembler:
         self._update_inserts(chain)
         self._render(chain.entries)
         tail, tail_problems = self._tail(session, chain)
-        params = self._params_with_key(session, chain)
+        params = raw_members(bytes(chain.params)) or {}
+        if session.is_own and self.rules.breakpoints == "lore" and self._cache_key and self._key_member is not None:
+            member = self._key_member(chain.model)  # for the key by which the API finds the shared part's cache
+            params = params if member is None or member in params else {**params, member: encode(self._cache_key)}
         placed = self._with_breakpoints(session, chain, params)
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
@@ -135,7 +138,7 @@ class Assembler:
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
             session.attachments, session.is_own, chain.announced, takes_one,
         )  # fmt: skip
-        if self._head_key is not None and key == self._head_key:
+        if key == self._head_key:
             return ()
         texts = layout.system_texts(session, chain, self.rules)
         if takes_one and texts:
@@ -148,11 +151,9 @@ class Assembler:
         shared = 1 + max((at for at, segment in enumerate(self._head) if layout.is_shared(segment)), default=-1)
         self._head_ends = b.find_head_ends(self.dialect, self._head, shared)
         self._cache_key = b.cache_key(self._head[:shared]) if shared else None
-        previous_key = self._head_key
-        self._head_key = key
-        if previous_key is not None and isinstance(previous_key, tuple) and previous_key[1] == chain.tools:
-            return ()
-        return _duplicate_tools(chain.tools or ())
+        previous_key, self._head_key = self._head_key, key
+        has_same_tools = previous_key is not None and previous_key[1] == chain.tools
+        return () if has_same_tools else _duplicate_tools(chain.tools or ())
 
     def _drop_from(self, entries: int) -> None:
         """Drop the groups that hold or follow the entry at this index."""
@@ -204,10 +205,7 @@ class Assembler:
     def _render_group(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _RenderState:
-        """Render the group of `size` entries at `at`, with the inserts before it and those after its results.
-
-        Adds to `segments` and `omitted`, and to the recorded breakpoints; returns the new end, and does not set `_end`.
-        """
+        """Render `size` entries at `at` with their inserts into both lists and `_recorded`; return the new end."""
         end = self._end
         inserts, after_results, units = self._with_inserts(units, at, size, first)
         place, role, breakpoint_at = end.place, end.role, end.breakpoint_at
@@ -232,15 +230,11 @@ class Assembler:
     def _with_inserts(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item
     ) -> tuple[int, int, tuple[base.Unit, ...]]:
-        """Put inserts around a group's units; return the counts of inserts up to its end, and all units.
-
-        Inserts wait for a group that text may precede and that says something. Those that belong after results come
-        with the first results; a dialect without a place for them puts them before the next such group.
-        """
+        """Put inserts around a group's units; return the counts of inserts up to its end, and all units."""
         end = self._end
         due = self._inserts.after_results[end.inserts_after_results :]
         waiting = list(takewhile(lambda insert: insert.place <= at + size, due))
-        before: list[Insert] = []
+        before: list[Insert] = []  # they wait for a group that text may precede and that says something
         if end.role != "results" or is_from_user(first):
             before = [insert for insert in waiting if insert.place <= at]
             for insert in self._inserts.before_entries[end.inserts :]:
@@ -251,7 +245,7 @@ class Assembler:
                 before = []
         late = sum(insert.after_results for insert in before)
         inserts, after_results = end.inserts + len(before) - late, end.inserts_after_results + late
-        after: list[Insert] = []
+        after: list[Insert] = []  # if the dialect has no place for them, they come before the next group
         if self._in_loops and (units[-1].role if units else end.role) == "results":
             after = waiting[late:]
         opening = [unit for insert in before for unit in layout.build_insert_units(insert)]
@@ -289,21 +283,13 @@ class Assembler:
                 place = rendered.after
         return tuple(segments), problems
 
-    def _params_with_key(self, session: FoldedSession, chain: Chain) -> dict[str, bytes]:
-        """Return the request's parameters, with the key under which the API looks for the shared part's cache."""
-        params = raw_members(bytes(chain.params)) or {}
-        if not session.is_own or self.rules.breakpoints != "lore" or self._cache_key is None:
-            return params
-        member = None if self._key_member is None else self._key_member(chain.model)
-        return params if member is None or member in params else {**params, member: encode(self._cache_key)}
-
     def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> b.PlannedBreakpoints:
         """Place the cache breakpoints; sessions of other tools keep the recorded ones."""
         if self.rules.breakpoints == "none":
             return b.PlannedBreakpoints()
         is_recorded = not session.is_own and self.dialect.name == (chain.dialect or session.dialect)
-        if is_recorded and chain.turn is not None and (marks := chain.turn.breakpoints):
-            placed = {self._position_of(mark): bytes(mark.value) for mark in marks}
+        if is_recorded and chain.turn is not None and chain.turn.breakpoints:
+            placed = {self._position_of(mark): bytes(mark.value) for mark in chain.turn.breakpoints}
             positions = tuple(sorted(at for at in placed if at >= 0))
             return b.PlannedBreakpoints(positions, tuple([placed[at] for at in positions]))
         if self.rules.breakpoints == "recorded" or not session.is_own:
@@ -361,35 +347,29 @@ class _Inserts:
         self._deltas, self._contexts = current, contexts
         if not dropped and not new:
             return None
-        return _merge(self.before_entries, dropped, new, after_results=False), _merge(
-            self.after_results, dropped, new, after_results=True
-        )
-
-
-def _merge(inserts: list[Insert], dropped: list[Insert], new: list[Insert], *, after_results: bool) -> tuple[int, int]:
-    """Remove and add inserts of one kind in order; return (leading ones unchanged, entry index of the next one)."""
-    removed = {insert.key: insert for insert in dropped if insert.after_results is after_results}
-    added = [insert for insert in new if insert.after_results is after_results]
-    same = len(inserts)
-    if removed or added:
-        same = bisect_left(inserts, min(map(_ORDER, (*removed.values(), *added))), key=_ORDER)
-        later = [insert for insert in inserts[same:] if insert.key not in removed]
-        inserts[same:] = sorted((*later, *added), key=_ORDER)
-    return same, inserts[same].place if same < len(inserts) else _AFTER_ALL
+        changes: list[tuple[int, int]] = []
+        for inserts, after_results in ((self.before_entries, False), (self.after_results, True)):
+            removed = {insert.key: insert for insert in dropped if insert.after_results is after_results}
+            added = [insert for insert in new if insert.after_results is after_results]
+            same = len(inserts)
+            if removed or added:
+                same = bisect_left(inserts, min(map(_ORDER, (*removed.values(), *added))), key=_ORDER)
+                later = [insert for insert in inserts[same:] if insert.key not in removed]
+                inserts[same:] = sorted((*later, *added), key=_ORDER)
+            changes.append((same, inserts[same].place if same < len(inserts) else _AFTER_ALL))
+        return changes[0], changes[1]
 
 
 def _duplicate_tools(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
     """Return a problem that names the tools which are listed twice: providers refuse such a list."""
-    counts = Counter(_tool_name(tool) for tool in tools)
+    counts: Counter[str] = Counter()
+    for tool in tools:
+        outer = raw_members(bytes(tool)) or {}
+        name = (raw_members(outer.get("function", b"null")) or outer).get("name", b'""')
+        counts[text_of(name)] += 1
     twice = [printable(name) for name, count in counts.items() if name and count > 1]
     text = f"tool names that are listed more than once: {cut_masked(', '.join(twice), 160)}"
     return (Problem(Code.DUPLICATE_TOOL_NAMES, text),) if twice else ()
-
-
-def _tool_name(tool: Raw) -> str:
-    outer = raw_members(bytes(tool)) or {}
-    inner = raw_members(outer.get("function", b"null")) or outer
-    return text_of(inner["name"]) if "name" in inner else ""
 
 
 class OpaqueTypes:

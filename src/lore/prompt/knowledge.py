@@ -70,7 +70,7 @@ def pinned_text(
     since, the text says so.
     """
     entries, before = _sort_facts(facts), set(earlier)
-    parts = [_layer_news(layer) if layer.name in before else _layer_text(layer) for layer in layers]
+    parts = [_layer_news(layer) if layer.name in before else text_of(bytes(layer.text)).strip() for layer in layers]
     if entries:
         parts.append("\n".join([HEADING, *_lines(entries, ids)]))
     return "\n\n".join(part for part in parts if part)
@@ -101,12 +101,9 @@ def _sort_facts(facts: Iterable[Fact]) -> list[Fact]:
     return sorted(facts, key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
 
 
-def _layer_text(layer: Layer) -> str:
-    return text_of(bytes(layer.text)).strip()
-
-
 def _layer_news(layer: Layer) -> str:
-    return _layer_text(layer) or f"What was said as {_indent(layer.name)} does not hold any more."
+    text = text_of(bytes(layer.text)).strip()
+    return text or f"What was said as {_indent(layer.name)} does not hold any more."
 
 
 def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
@@ -189,16 +186,11 @@ def _tokens_of_piece(piece: str) -> int:
     first = piece[0]
     if first.isascii():
         if first.isalpha():
-            return _tokens_of_letters(piece)
+            size = len(piece)
+            if size > 2 and 4 * len(_VOWELS.findall(piece)) < size:
+                return -(-3 * size // 5)  # keys and digests, which have fewer vowels than words, take more tokens
+            return -(-size // (3 if size > _LONG else 4))
         if piece[-1].isdigit():
             return 1 + (first == " ")  # a space before a digit is a token of its own
         return len(piece) // _SPACES + (piece != " ")
     return 2 if "\u3000" <= first <= "\ud7a3" else len(first.encode("utf-8", "surrogatepass"))
-
-
-def _tokens_of_letters(piece: str) -> int:
-    """Estimate the tokens of letters: words take few; keys and digests, which have fewer vowels, take more."""
-    size = len(piece)
-    if size > 2 and 4 * len(_VOWELS.findall(piece)) < size:
-        return -(-3 * size // 5)
-    return -(-size // (3 if size > _LONG else 4))

@@ -34,7 +34,7 @@ from lore.model.jsonslice import array, raw_members
 from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Segment
-from lore.prompt.base import AFTER_RESULTS, Role, Rules, Unit
+from lore.prompt.base import AFTER_RESULTS, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
 INJECTED = "context_injection"  # the source of a user message that a program wrote
@@ -89,10 +89,7 @@ def is_shared(segment: Segment) -> bool:
 
 
 def _plain_strings(text: bytes) -> list[bytes]:
-    """Return a persisted text as JSON strings, which every dialect can render, without blank ones.
-
-    A provider's message or block becomes one string for each text in it.
-    """
+    """Return a persisted text, or each text of a provider's message or block, as JSON strings without blank ones."""
     if text[:1] != b"{":
         return [] if i.is_blank(text) else [text]
     outer, texts = raw_members(text) or {}, list[bytes]()
@@ -124,18 +121,15 @@ def _units_of(group: list[i.Item]) -> tuple[Unit, ...]:
     match group[0]:
         case i.AssistantMessage() | i.ToolCall():
             return _response_units(group)
-        case i.UserMessage(text=text, blocks=blocks):
-            blocks = (i.TextBlock(text),) if blocks is None and not i.is_absent(text) else blocks or ()
-            return _units_without_blank("user", blocks, group[0].source)
+        case i.UserMessage(text=text, blocks=None, source=origin):
+            content = [] if i.is_absent(text) else _without_blank((i.TextBlock(text),))
+        case i.UserMessage(blocks=blocks, source=origin):
+            content = _without_blank(blocks or ())
         case i.CompactDivider(summary=summary):
-            return () if i.is_absent(summary) else _units_without_blank("user", (i.TextBlock(summary),), INJECTED)
+            content, origin = [] if i.is_absent(summary) else _without_blank((i.TextBlock(summary),)), INJECTED
         case i.OpaqueItem():
             return ()
-
-
-def _units_without_blank(role: Role, blocks: tuple[i.Block, ...], origin: str) -> tuple[Unit, ...]:
-    content = tuple(_without_blank(blocks))
-    return (Unit(role, content, origin=origin),) if content else ()
+    return (Unit("user", tuple(content), origin=origin),) if content else ()
 
 
 def _without_blank(blocks: tuple[i.Block, ...]) -> list[i.Block]:
@@ -183,22 +177,14 @@ def is_from_user(item: i.Item) -> bool:
 
 
 def is_real(item: i.Item) -> bool:
-    """Return whether an item `is_from_user`, and does not begin as a scheduler's message (`begins_as_tick`)."""
+    """Return whether an item `is_from_user`, and does not begin as a scheduler's message (`TICKS`)."""
     if not is_from_user(item) or not isinstance(item, i.UserMessage):
         return False
-    if item.blocks is None:
-        return not begins_as_tick(item.text)
-    first = next((block for block in item.blocks if isinstance(block, i.TextBlock)), None)
-    return first is None or not begins_as_tick(first.text)
-
-
-def begins_as_tick(text: Raw) -> bool:
-    """Return whether a JSON string begins, after white space, with one of `TICKS` (`[SCHEDULED TICK]`, …).
-
-    O(1) for nearly all.
-    """
-    start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]
-    return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)
+    text = item.text
+    if item.blocks is not None:
+        text = next((block.text for block in item.blocks if isinstance(block, i.TextBlock)), i.NULL)
+    start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]  # decides in O(1) for nearly all messages
+    return start not in (b"", b"[", b"\\") or not text_of(bytes(text)).lstrip().startswith(TICKS)
 
 
 class Tail(NamedTuple):
@@ -277,31 +263,29 @@ def _join(value: str | list[str | None]) -> str:
 
 
 def _render_recall(value: str | list[_Recalled]) -> str:
-    return _label(labels.MEMORY_RECALL, value if isinstance(value, str) else "\n".join(map(_render_recalled, value)))
-
-
-def _render_recalled(entry: _Recalled) -> str:
-    title, name = (" ".join((text or "").splitlines()) for text in (entry.title, entry.id))
-    parts = [title, f"[{name}]" if name else "", "" if entry.score is None else f"score={entry.score:.2f}"]
-    line = " ".join(part for part in parts if part)  # without line ends, with which it could pass for another part
-    content = (entry.content or "").replace("\n", "\n  ")
-    return "- " + "\n  ".join(part for part in (line, content) if part)
+    if isinstance(value, str):
+        return _label(labels.MEMORY_RECALL, value)
+    rendered: list[str] = []
+    for entry in value:
+        title, name = (" ".join((text or "").splitlines()) for text in (entry.title, entry.id))
+        parts = [title, f"[{name}]" if name else "", "" if entry.score is None else f"score={entry.score:.2f}"]
+        line = " ".join(part for part in parts if part)  # without line ends, with which it could pass for another part
+        content = (entry.content or "").replace("\n", "\n  ")
+        rendered.append("- " + "\n  ".join(part for part in (line, content) if part))
+    return _label(labels.MEMORY_RECALL, "\n".join(rendered))
 
 
 def _render_working(value: str | _Working) -> str:
     if isinstance(value, str):
         return _label(labels.WORKING_CONTEXT, value)
-    directory = value.project_dir
-    lines = [f"project_dir: {directory}"] if directory and not _has_odd_characters(directory) else []
-    names = dict.fromkeys(name for name in value.recent_files if name and not _has_odd_characters(name))
-    if names:
-        lines += ["recent_files:", *(f"  - {name}" for name in list(names)[:RECENT_FILES])]
+    directory, *files = [  # a path with line ends or the like could pass for another part
+        path if path and not any(char in path for char in "\r\n\0") and printable(path) == path else ""
+        for path in (value.project_dir, *value.recent_files)
+    ]
+    lines = [f"project_dir: {directory}"] if directory else []
+    if names := [*dict.fromkeys(filter(None, files))][:RECENT_FILES]:
+        lines += ["recent_files:", *(f"  - {name}" for name in names)]
     return _label(labels.WORKING_CONTEXT, "\n".join(lines))
-
-
-def _has_odd_characters(path: str) -> bool:
-    """Return whether a path has line ends or the like, with which it could pass for another part."""
-    return any(char in path for char in "\r\n\0") or printable(path) != path
 
 
 # The type of each part of a context, and how it is rendered.

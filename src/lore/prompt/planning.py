@@ -69,10 +69,9 @@ class SavedEvents:
     def add(self, events: Iterable[Event]) -> None:
         """Add the derived events among these of a log."""
         for event in events:
-            if not isinstance(event, Saved) or event.turn is None:
+            is_outside = type(event) is ContextPersisted and event.outside  # such context is never derived
+            if not isinstance(event, Saved) or event.turn is None or is_outside:
                 continue
-            if type(event) is ContextPersisted and event.outside:
-                continue  # context from outside is never derived
             self._events.setdefault((type(event), event.chain, event.turn), []).append(event)
             if type(event) is PromptDelta:
                 self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
@@ -104,7 +103,13 @@ class Planner:
         """
         if not session.is_own:
             return []
-        events = list(_moved_deltas(chain))
+        events: list[Event] = []
+        for delta in chain.deltas.values():  # those that the log has at another place than the chain
+            stays = delta.after_results or delta.place < chain.sent_entries
+            at = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent_entries)
+            if selector_place(delta.selector) != at:
+                moved = with_place(delta.selector, at)
+                events.append(PromptDelta(seq=delta.number, selector=moved, chain=_chain_name(chain)))
         unsent = range(len(chain.entries) - 1, chain.sent_entries - 1, -1)
         place = next((at for at in unsent if is_from_user(chain.entries[at].item)), None)
         if place is None:
@@ -228,15 +233,6 @@ def _content(text: str) -> Raw:
     return Raw(encode([{"role": "user", "text": text}]))
 
 
-def _moved_deltas(chain: Chain) -> Iterable[Event]:
-    """Yield the new place of each delta whose place in the log is another one than in the chain."""
-    for delta in chain.deltas.values():
-        stays = delta.after_results or delta.place < chain.sent_entries
-        place = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent_entries)
-        if selector_place(delta.selector) != place:
-            yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_chain_name(chain))
-
-
 def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
     """Return the last place from `floor` to `desired` before which a text of lore's may be put, else `floor`.
 
@@ -244,16 +240,11 @@ def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
     messages if the first has no calls. The end of the timeline is not allowed.
     """
     place = max(floor, min(desired, len(entries) - 1))
-    while place > floor and not _is_allowed(entries, place):
+    while place > floor and not is_from_user(entries[place].item):
+        if entries[place].group != entries[place - 1].group and not _answers_calls(entries, place):
+            break
         place -= 1
     return place
-
-
-def _is_allowed(entries: Vector[Entry], place: int) -> bool:
-    """Return whether text is allowed before the entry at a place."""
-    if place == 0 or is_from_user(entries[place].item):
-        return True
-    return entries[place].group != entries[place - 1].group and not _answers_calls(entries, place)
 
 
 def _answers_calls(entries: Vector[Entry], place: int) -> bool:
@@ -264,10 +255,7 @@ def _answers_calls(entries: Vector[Entry], place: int) -> bool:
 
 
 def _is_long(chain: Chain, most: int) -> bool:
-    """Return whether a loop has `most` turns since the user's message and the last delta after results; 0: never.
-
-    Costs O(items of these turns), at most `TOOL_LOOP_ITEMS`: a loop of more items is long.
-    """
+    """Return whether a loop has `most` turns, or `TOOL_LOOP_ITEMS` items, since a user's message or its last delta."""
     if not most:
         return False
     latest = max((delta.place for delta in chain.deltas.values() if delta.after_results), default=0)

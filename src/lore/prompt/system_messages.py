@@ -68,11 +68,10 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> PlacementRes
     """
     if not expresses(dialect, IN_CONVERSATION):
         return PlacementResult(accepted=False, by="dialect", since="", source="")
-    is_in_settings = matches(model, rules.system_in_conversation)
     late_system: Callable[[], Does | None] | None = getattr(dialect, "late_system", None)
     if late_system is not None and late_system() not in ("renders", None):
         return PlacementResult(accepted=False, by="template", since="", source="")
-    if is_in_settings:
+    if matches(model, rules.system_in_conversation):
         return PlacementResult(accepted=True, by="setting", since="", source="")
     template = template_of(model)
     if template is not None and template.does != "renders":

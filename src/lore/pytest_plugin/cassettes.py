@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from fnmatch import fnmatch
 from functools import wraps
 from importlib import import_module
@@ -23,8 +23,9 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from lore.config import Loaded, find
+from lore.config import find
 from lore.errors import LoreError
+from lore.model.results import Finding
 from lore.pytest_plugin.recorder import MOVED, PROCESS
 from lore.report.console import Console
 from lore.report.forms.registry import REPORTS
@@ -136,14 +137,19 @@ class Cassettes:
             what, paths = f"all below folders named {FOLDER}", self._folders()
         excused = [path for path in paths if path in used and all(used[path].values())]
         try:
-            strict = _check([path for path in paths if path not in excused], self._settings)
-            loose = _check(excused, self._settings)
+            strict, loose = (
+                check(some, CheckContext.of(self._settings), CheckRun(pass_over=True)) if some else None
+                for some in ([path for path in paths if path not in excused], excused)
+            )
         except LoreError as error:
             hint = f" ({error.hint})" if error.hint else ""
             return CassetteVerdict(what, [visible(error.message)], visible(f"lore: {error.message}{hint}"))
-        lines = [*_lines(strict, used), *self._excused_lines(loose, excused, used)]
-        reason = "lore: there is no cassette to judge: name their folder, --lore-cassettes=DIR"
-        return CassetteVerdict(what, lines, _reason(strict) if paths else reason)
+        lines = [] if strict is None else _lines(strict, used)
+        lines += [] if loose is None else self._excused_lines(loose, excused, used)
+        reason = "" if strict is None else _reason(strict)
+        if not paths:
+            reason = "lore: there is no cassette to judge: name their folder, --lore-cassettes=DIR"
+        return CassetteVerdict(what, lines, reason)
 
     def _folders(self) -> list[str]:
         """Return the folders of cassettes below the root, without folders that pytest does not search."""
@@ -159,16 +165,17 @@ class Cassettes:
             )
         return cassette_folders
 
-    def _excused_lines(self, outcome: CheckOutcome | None, paths: list[str], used: Used) -> list[str]:
+    def _excused_lines(self, outcome: CheckOutcome, paths: list[str], used: Used) -> list[str]:
         """Return what the cassettes of marked tests hold, and which marks were not needed."""
         lines: list[str] = []
-        for path in paths if outcome is not None else ():
+        for path in paths:
             wrong = [finding for finding in _errors(outcome) if finding.path == path]
+            has_break = any(finding.path == path and finding.is_break for finding in outcome.result.findings)
             tests = ", ".join(f"{test} (reason: {reason})" for test, reason in used[path].items())
             if wrong:
                 lines.append(f"moved, as marked: {path} of {tests}")
                 lines += [f"  {finding.code} {finding.name}" for finding in wrong[:3]]
-            elif not _has_break(outcome, path) and self._moved.isdisjoint(used[path]):
+            elif not has_break and self._moved.isdisjoint(used[path]):
                 lines.append(f"marked, and moves nothing: {path} of {tests}; take the mark away")
         return [visible(line) for line in lines]
 
@@ -179,25 +186,13 @@ def _shown_path(path: str) -> str:
     return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path
 
 
-def _check(paths: list[str], loaded: Loaded) -> CheckOutcome | None:
-    if not paths:
-        return None
-    return check(paths, CheckContext.of(loaded), CheckRun(pass_over=True))
+def _errors(outcome: CheckOutcome) -> list[Finding]:
+    return [finding for finding in outcome.result.findings if finding.severity == "error"]
 
 
-def _has_break(outcome: CheckOutcome | None, path: str) -> bool:
-    findings = [] if outcome is None else outcome.result.findings
-    return any(finding.path == path and finding.is_break for finding in findings)
-
-
-def _errors(outcome: CheckOutcome | None) -> list[Any]:
-    findings = [] if outcome is None else outcome.result.findings
-    return [finding for finding in findings if finding.severity == "error"]
-
-
-def _reason(outcome: CheckOutcome | None) -> str:
+def _reason(outcome: CheckOutcome) -> str:
     """Return the last line: the failing codes, how often, where, and the next command; empty if the run passes."""
-    if outcome is None or not (outcome.failed or outcome.incomplete):
+    if not (outcome.failed or outcome.incomplete):
         return ""
     result, wrong = outcome.result, _errors(outcome)
     if outcome.failed and wrong:
@@ -217,10 +212,8 @@ def _list(words: list[str]) -> str:
     return ", ".join(words[:_MOST_LISTED]) + more
 
 
-def _lines(outcome: CheckOutcome | None, users: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _lines(outcome: CheckOutcome, users: Used) -> list[str]:
     """Return the report, and the tests of each failing cassette."""
-    if outcome is None:
-        return []
     text = StringIO()
     REPORTS["terminal"].write(outcome.result, Console(text, colour=False, terminal=False), verbose=False)
     wrong = dict.fromkeys(finding.path for finding in _errors(outcome))

@@ -53,7 +53,10 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
     of allowances that no request needs.
     """
     allowed = allowances(allow)
-    records = to_records(requests)
+    if not isinstance(requests, Iterable) or isinstance(requests, str | bytes | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        kind = kind_of(cast("object", requests))
+        raise LoreError(f"assert_prefix_stable takes a list of requests, not {kind}", hint=_GIVE)
+    records = [_entry(request, number) for number, request in enumerate(requests, 1)]
     judged = judge_records(records)
     if not judged.pairs:
         return nothing_compared(requests, len(records), judged.requests)
@@ -77,18 +80,8 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
 # requests as records
 
 
-def to_records(requests: Iterable[object]) -> list[tuple[bytes, bool]]:
-    """Return each request as a JSON record, and whether the caller passed it as a body, and so it has to be one.
-
-    Raises LoreError for a value that is not a request.
-    """
-    if not isinstance(requests, Iterable) or isinstance(requests, str | bytes | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        kind = kind_of(cast("object", requests))
-        raise LoreError(f"assert_prefix_stable takes a list of requests, not {kind}", hint=_GIVE)
-    return [_entry(request, number) for number, request in enumerate(requests, 1)]
-
-
 def _entry(value: object, number: int) -> tuple[bytes, bool]:
+    """Return a request as a JSON record, and whether the caller passed it as a body, and so it has to be one."""
     if isinstance(value, Recorded):
         record = value.record()
     elif isinstance(value, Mapping) and "request" in value:
@@ -206,23 +199,22 @@ def allowances(allow: object) -> dict[str, str]:
     if isinstance(allow, Mapping) or not isinstance(allow, Iterable):
         raise LoreError(f"allow is {allow!r}, and names no causes", hint=_LIST)
     words: list[object] = [allow] if isinstance(allow, str) else list(cast("Iterable[object]", allow))
-    return {_code(word): str(word) for word in words}
-
-
-def _code(word: object) -> str:
     codes = {code.name: key for key, code in CODES.items() if key.startswith(("LORE1", "LORE3"))}
-    text = word.strip() if isinstance(word, str) else ""
-    cause = codes.get(text.lower()) or next((code for code in codes.values() if code == text.upper()), None)
-    if cause is not None:
-        return cause
-    if text.upper() in CODES:
-        raise LoreError(
-            f"{text} is not a cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx and LORE3xx"
-        )
-    hint = did_you_mean(text.lower(), codes)
-    hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
-    hint = _LIST if "," in text or " " in text else hint
-    raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
+    allowed: dict[str, str] = {}
+    for word in words:
+        text = word.strip() if isinstance(word, str) else ""
+        cause = codes.get(text.lower(), text.upper())
+        if cause in codes.values():
+            allowed[cause] = str(word)
+        elif cause in CODES:
+            hint = "`lore explain` lists the causes, LORE1xx and LORE3xx"
+            raise LoreError(f"{text} is not a cause: it cannot be allowed", hint=hint)
+        else:
+            hint = did_you_mean(text.lower(), codes)
+            hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
+            hint = _LIST if "," in text or " " in text else hint
+            raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
+    return allowed
 
 
 # messages
@@ -233,7 +225,12 @@ def nothing_compared(requests: object, count: int, prompts: int) -> str:
     streams, watched = 0, ""
     if isinstance(requests, Recorder):
         streams = sum(request.body is None and request.method == "POST" for request in requests)
-        watched = "" if count else _describe_recorded_libraries(requests)
+    if isinstance(requests, Recorder) and not count:
+        from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - only if nothing was recorded
+
+        names = ", ".join(requests.watched)
+        libraries = f"recorded from {names}" if names else "no library that lore records is installed"
+        watched = "; ".join(("", libraries, *unrecorded_sdks()))
     if prompts > 1:
         why = f"no two of {prompts} requests belong to one conversation"
     elif prompts:
@@ -244,14 +241,6 @@ def nothing_compared(requests: object, count: int, prompts: int) -> str:
     if streams:
         why += f"; the body of {streams} was a stream, which is not recorded: send bytes, text or json="
     return f"nothing was compared: {why}"
-
-
-def _describe_recorded_libraries(recorder: Recorder) -> str:
-    """Return which libraries a recorder listened to, and over which libraries SDKs may have sent."""
-    from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - only if nothing was recorded
-
-    libraries = f"recorded from {', '.join(recorder.watched)}" if recorder.watched else ""
-    return "; ".join(("", libraries or "no library that lore records is installed", *unrecorded_sdks()))
 
 
 def failure_message(pairs: int, moved: list[MovedPrefix]) -> str:

@@ -172,7 +172,9 @@ def _record(seam: Seam, owner: Any, request: ClientRequest) -> Recorded | None:
     method = request.method.upper()
     names = HEADERS if method == "POST" else ()  # only a POST can be a prompt
     headers = {name: str(request.headers[name]) for name in names if name in request.headers}
-    recorded = Recorded(method, _public_url(request.url), headers, request.body, time.time())
+    parts = urlsplit(request.url)  # recorded without user, query and fragment, and without what looks like a key
+    url = mask(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
+    recorded = Recorded(method, url, headers, request.body, time.time())
     for recorder in LISTENING.recorders:
         recorder.recorded.append(recorded)
     PROCESS.prompts += recorded.may_be_prompt
@@ -189,13 +191,10 @@ def _note_answer(seam: Seam, recorded: Recorded | None, response: object) -> Non
 
 
 def _is_same(above: _Passing, seam: Seam, owner: object, request: ClientRequest) -> bool:
-    """Return whether a request is the one that is being sent.
-
-    It comes from a library below, is a redirect or retry, or has its method and body; an unread stream counts as equal.
-    """
+    """Return whether a request is the one that is being sent, as a library below, a redirect or a retry sends it."""
     if above.seam.library in seam.over or (seam.recurs and above.owner is owner):
         return True
-    body = above.recorded.body
+    body = above.recorded.body  # a stream that was not read counts as equal
     return above.recorded.method == request.method.upper() and (body is None or request.body in (None, body))
 
 
@@ -219,9 +218,3 @@ def _wrap_coroutine(seam: Seam, original: Any) -> Any:
             return response
 
     return send
-
-
-def _public_url(url: str) -> str:
-    """Return a URL without user, query and fragment, and with stars for anything that looks like a key."""
-    parts = urlsplit(url)
-    return mask(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))

@@ -122,9 +122,14 @@ class Recorder:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the prompts among them as JSON Lines that `lore check` reads, with their bodies verbatim."""
-        lines = (json.dumps(request.record()).encode() + b"\n" for request in self.requests)
+        from lore.formats.captures.bodies import Bodies  # noqa: PLC0415 - a recorder alone needs no reader
+        from lore.model.turn import Exchange  # noqa: PLC0415
+
         with open(path, "wb") as file:
-            file.writelines(filter(_is_prompt, lines))
+            for request in self.requests:
+                line = json.dumps(request.record()).encode() + b"\n"
+                if any(isinstance(read.value, Exchange) for read in Bodies().read([line])):
+                    file.write(line)
 
 
 @contextmanager
@@ -153,13 +158,6 @@ def _is_installed(library: str) -> bool:
         return find_spec(library) is not None
     except ValueError:  # a module without a spec was put into `sys.modules`
         return True
-
-
-def _is_prompt(line: bytes) -> bool:
-    from lore.formats.captures.bodies import Bodies  # noqa: PLC0415 - a recorder alone needs no reader
-    from lore.model.turn import Exchange  # noqa: PLC0415
-
-    return any(isinstance(read.value, Exchange) for read in Bodies().read([line]))
 
 
 def _unpack(data: bytes, encoding: str) -> bytes:

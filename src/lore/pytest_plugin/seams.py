@@ -12,7 +12,7 @@ its modules hold, and for each whether lore records it. That costs O(names in th
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from types import ModuleType
@@ -149,10 +149,8 @@ def _aiohttp_response(response: Any, prompt: bool) -> ClientResponse:
 
 
 def _collect_pieces(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]) -> None:
-    """Collect what a stream's methods return, by a subclass of its class.
-
-    Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
-    """
+    """Make a stream's methods add what they return to `pieces`, by changing its class to a subclass."""
+    # Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
     kind = cast("Any", type(stream))
     members = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
     members |= {name: note(getattr(kind, name), pieces) for name, note in methods.items() if hasattr(kind, name)}
@@ -238,7 +236,11 @@ def unrecorded_sdks() -> list[str]:
     for name, distribution in SDKS.items():
         if sys.modules.get(name) is not None:
             fate = _describe_route(_BY_NAME.get(name) or _libraries(name))
-            lines.append(f"{f'{distribution} {_version(distribution)}'.strip()} was imported: {fate}")
+            try:
+                package = f"{distribution} {version(distribution)}"
+            except PackageNotFoundError:
+                package = distribution
+            lines.append(f"{package} was imported: {fate}")
     return lines
 
 
@@ -253,27 +255,19 @@ def _describe_route(libraries: Sequence[str]) -> str:
     return "; ".join(parts) or "it sends over no HTTP library that lore knows"
 
 
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return ""
-
-
 def _libraries(name: str) -> list[str]:
     """Return the HTTP libraries that the modules of a package refer to: those that lore records, if there are any."""
     modules = [loaded for module, loaded in list(sys.modules.items()) if f"{module}.".startswith(f"{name}.")]
-    libraries = {library for module in modules for library in _referenced_libraries(getattr(module, "__dict__", {}))}
-    return [name for name in LIBRARIES if name in libraries] or [name for name in _OTHERS if name in libraries]
-
-
-def _referenced_libraries(names: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the libraries of the modules and classes among names; looking at other values may import more."""
-    for value in list(names.values()):
-        kind = cast("Any", type(value))
-        if issubclass(kind, ModuleType | type):
-            where = str(value.__dict__.get("__name__" if issubclass(kind, ModuleType) else "__module__", ""))
-            yield from (library for library in (*LIBRARIES, *_OTHERS) if f"{where}.".startswith(f"{library}."))
+    origins: set[str] = set()  # of the modules and classes that they name; looking at other values may import more
+    for value in [value for module in modules for value in list(getattr(module, "__dict__", {}).values())]:
+        if issubclass(type(value), ModuleType):
+            origins.add(f"{value.__dict__.get('__name__', '')}.")
+        elif issubclass(type(value), type):
+            origins.add(f"{value.__dict__.get('__module__', '')}.")
+    libraries = [
+        library for library in (*LIBRARIES, *_OTHERS) if any(origin.startswith(f"{library}.") for origin in origins)
+    ]
+    return [library for library in libraries if library in LIBRARIES] or libraries
 
 
 HINT = (

@@ -48,7 +48,9 @@ class RequestArguments:
             if head <= at < head + start:
                 marked[bisect_right(self._ends, at - head)].append((at - head, value))
         for number, message_marks in marked.items():
-            messages[number] = self._message(prompt.messages, number, message_marks)
+            begin = self._ends[number - 1] if number else 0
+            segments = list(islice(prompt.messages.since(begin), self._ends[number] - begin))
+            messages[number] = self._decode(segments, [(at - begin, value) for at, value in message_marks])[0]
         first = self.dialect.first(prompt.head).messages
         arguments[self.dialect.root][first:first] = messages
         return arguments
@@ -68,11 +70,6 @@ class RequestArguments:
             end += len(message)
             self._ends.append(end)
 
-    def _message(self, messages: Vector[Segment], number: int, marks: list[tuple[int, bytes]]) -> Any:
-        start = self._ends[number - 1] if number else 0
-        segments = list(islice(messages.since(start), self._ends[number] - start))
-        return self._decode(segments, [(at - start, value) for at, value in marks])[0]
-
     def _decode(self, segments: list[Segment], marks: list[tuple[int, bytes]] | None = None) -> list[Any]:
         positions, values = tuple([at for at, _ in marks or ()]), tuple([value for _, value in marks or ()])
         prompt = Prompt(
@@ -85,7 +82,6 @@ class RequestArguments:
     def _arguments(self, prompt: Prompt) -> dict[str, Any]:
         body = self.dialect.write(prompt)
         if body[:1] != b"{":
-            raise LoreError(
-                f"the dialect {self.dialect.name} is text, which no SDK takes", hint="use begin_turn, write"
-            )
+            message = f"the dialect {self.dialect.name} is text, which no SDK takes"
+            raise LoreError(message, hint="use begin_turn, write")
         return arguments_of(body, self.dialect.name)

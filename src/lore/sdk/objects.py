@@ -185,8 +185,15 @@ _ALL_LIMITS = frozenset(("max_tokens", "maxTokens", *(name for names in _LIMITS.
 
 def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
     """Return the keyword arguments for an SDK. Costs O(the body)."""
-    members, convert = cast("dict[str, Any]", decode(body)), _ARGUMENTS.get(dialect)
-    return members if convert is None else convert(members)
+    members = cast("dict[str, Any]", decode(body))
+    if dialect == "bedrock":
+        return {**members, "messages": _decode_bytes(members["messages"], _BEDROCK_BYTES)}
+    if dialect != "gemini":
+        return members
+    contents = _decode_bytes(members.pop("contents"), _GEMINI_BYTES)
+    model = {"model": members.pop("model")} if "model" in members else {}
+    config = {**members.pop("generationConfig", {}), **members}
+    return {**model, "contents": contents, **({"config": config} if config else {})}
 
 
 def params_of(params: object, dialect: str) -> dict[str, Any]:
@@ -218,14 +225,6 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     return {**top, "generationConfig": config} if config else top
 
 
-def _gemini(members: dict[str, Any]) -> dict[str, Any]:
-    """Put everything except model and contents into `config`, with the members of `generationConfig`."""
-    contents = _decode_bytes(members.pop("contents"), _GEMINI_BYTES)
-    model = {"model": members.pop("model")} if "model" in members else {}
-    config = {**members.pop("generationConfig", {}), **members}
-    return {**model, "contents": contents, **({"config": config} if config else {})}
-
-
 # The members that hold bytes, by the member that contains them (None: any).
 _GEMINI_BYTES: set[_Place] = {
     ("inlineData", "data"), ("inline_data", "data"), (None, "thoughtSignature"), (None, "thought_signature"),
@@ -254,9 +253,3 @@ def _decode_base64(text: str) -> bytes | str:
         return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         return text
-
-
-_ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "gemini": _gemini,
-    "bedrock": lambda members: {**members, "messages": _decode_bytes(members["messages"], _BEDROCK_BYTES)},
-}

@@ -87,19 +87,7 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     response = final_response(response)
     chunks = chunks_of(response)
     if chunks is not None:
-        events = [_unwrap_metadata(encode(plain(chunk))) for chunk in chunks]
-        if not events:
-            raise LoreError("the stream has no chunks", hint="it was read before: give the list of its chunks")
-        shape = next(filter(None, (_shape_of(raw_members(event) or {}) for event in events)), "")
-        _check(shape, dialect, response, raw_members(events[0]) or {})
-        stopped = next(filter(None, (_stop_in(dialect, raw_members(event) or {}) for event in reversed(events))), None)
-        is_cut = stopped in _UNDER_WAY
-        reply = _build_reply(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
-        if is_cut and (
-            reply.calls or any(_CALL_PIECE in event for event in events)
-        ):  # a path that was cut is another path
-            raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
-        return replace(reply, is_cut=is_cut)
+        return _reply_of_chunks(chunks, response, dialect, prefix)
     raw = encode(plain(response))
     members = raw_members(raw) or {}
     if dialect == "anthropic" and [*members] == ["role", "content"] and members["content"][:1] == b'"':
@@ -110,6 +98,28 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     answer = answer_of(raw)
     output = answer.output if isinstance(answer.output, bytes) else b""
     return _build_reply(dialect, output, answer, _stop_in(dialect, members), prefix)
+
+
+def _reply_of_chunks(chunks: list[object], response: object, dialect: str, prefix: str) -> Reply:
+    events: list[bytes] = []
+    members_of_events: list[dict[str, bytes]] = []
+    for event in (encode(plain(chunk)) for chunk in chunks):
+        members = raw_members(event) or {}
+        if [*members] == ["metadata"]:  # of ConverseStream, whose usage is read without this name
+            event = members["metadata"]
+            members = raw_members(event) or {}
+        events.append(event)
+        members_of_events.append(members)
+    if not events:
+        raise LoreError("the stream has no chunks", hint="it was read before: give the list of its chunks")
+    shape = next((shape for members in members_of_events if (shape := _shape_of(members))), "")
+    _check(shape, dialect, response, members_of_events[0])
+    stopped = next(filter(None, (_stop_in(dialect, members) for members in reversed(members_of_events))), None)
+    reply = _build_reply(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
+    is_cut = stopped in _UNDER_WAY
+    if is_cut and (reply.calls or any(_CALL_PIECE in event for event in events)):  # a cut path is another path
+        raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
+    return replace(reply, is_cut=is_cut)
 
 
 def _build_reply(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None, prefix: str) -> Reply:
@@ -161,12 +171,6 @@ _NEEDED = {  # the member by which a response is known
 
 
 _CONVERSE = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata")
-
-
-def _unwrap_metadata(event: bytes) -> bytes:
-    """Return a ConverseStream event as usage is read from it: `metadata` without its name."""
-    members = raw_members(event) or {}
-    return members["metadata"] if [*members] == ["metadata"] else event
 
 
 def _shape_of(members: dict[str, bytes]) -> str:
@@ -331,20 +335,20 @@ class _ChatReply(ItemReader):
         yield from super().parts(item, members)
         if members.get("refusal", b"null") not in _NOTHING:
             yield RawBlock(Raw(b'{"type":"refusal","refusal":' + members["refusal"] + b"}"), self._dialect)
-        for call in array(members.get("tool_calls", b"")):
-            yield self._read_call(call, raw_members(call) or {})
+        yield from map(self._read_call, array(members.get("tool_calls", b"")))
 
     def block(self, raw: bytes, members: dict[str, bytes]) -> Part:
         is_text = members.get("type") == b'"text"' and "text" in members
         return self.text(raw, members, "type") if is_text else self.raw(raw)
 
-    def _read_call(self, raw: bytes, members: dict[str, bytes]) -> ToolCall:
+    def _read_call(self, raw: bytes) -> ToolCall:
+        members = raw_members(raw) or {}
         raw = without_member(raw, "index") if "index" in members else raw
         function = raw_members(members.get("function", members.get("custom", b""))) or {}
         arguments, exact = _input_of(function.get("arguments", function.get("input", b'""')))
         exact = exact and "function" in members and not _has_more(members, "id", "type", "function", "index")
         if "function" in members and any(f'"{key}"'.encode() in members["function"] for key in _ADDED):
-            raw, exact = raw.replace(members["function"], bytes(self.raw(members["function"]).json)), exact
+            raw = raw.replace(members["function"], bytes(self.raw(members["function"]).json))
         exact = exact and not _has_more(function, "name", "arguments")
         call_id = text_of(members["id"]) if members.get("id", b"")[:1] == b'"' else ""
         name = text_of(function.get("name", b'""'))
@@ -368,13 +372,10 @@ class _Responses(ItemReader):
         return self.raw(raw) if is_item else super().read_block(raw)
 
     def parts(self, item: bytes, members: dict[str, bytes]) -> Iterator[Part]:
-        if members.get("type") == b'"message"' or ("type" not in members and "role" in members):
-            yield from self._message(item, members)
-        else:
+        """Yield a message's texts; another item, and a message with more members, is one part, as it was given."""
+        if members.get("type") != b'"message"' and ("type" in members or "role" not in members):
             yield self.block(item, members)
-
-    def _message(self, item: bytes, members: dict[str, bytes]) -> Iterator[Part]:
-        """Yield a message's texts; a message with more members is one part, as it was given."""
+            return
         if members.get("content", b"")[:1] == b'"':
             yield TextBlock(Raw(members["content"]))
             return
@@ -401,9 +402,8 @@ class _Responses(ItemReader):
         kind, call_id = members.get("type"), members.get("call_id", b"")
         if call_id[:1] != b'"' or kind not in (b'"function_call"', b'"custom_tool_call"'):
             return self.raw(raw)
-        custom = kind != b'"function_call"'
         arguments, exact = members.get("input", b'""'), False
-        if not custom:
+        if kind == b'"function_call"':
             arguments, exact = _input_of(members.get("arguments", b'""'))
         exact = exact and not _has_more(members, "type", "call_id", "name", "arguments")
         name = text_of(members.get("name", b'""'))

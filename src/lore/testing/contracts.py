@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import cycle, islice
 from typing import Any, ClassVar, cast
 
@@ -39,10 +39,10 @@ class ReaderContract:
 
     def test_any_cut_gives_the_same(self) -> None:
         for sample in self.samples:
-            whole = _comparable(everything(self.reader(), sample))
+            whole = _comparable(self.reader().read([sample]))
             for cut in range(0, len(sample) + 1, max(1, len(sample) // 40)):
                 pieces = [sample[:cut], sample[cut:]]
-                assert _comparable(list(self.reader().read(pieces))) == whole, cut
+                assert _comparable(self.reader().read(pieces)) == whole, cut
 
     def test_garbage_gives_problems_and_nothing_else(self) -> None:
         for junk in (b"", b"\x00\xff\n", b"{", b"[1,2]\n", b'{"a":', b"null\n\n", b'"\\ud800"\n', b"{}{}\n"):
@@ -85,8 +85,7 @@ def _copies(value: Any, wrong: Iterator[Any]) -> Iterator[Any]:
             yield from ([*elements[:at], copy, *elements[at + 1 :]] for copy in _copies(inner, wrong))
 
 
-def _comparable(reads: list[Read]) -> list[tuple[bytes, int, int]]:
-    """Return reads in a form that can be compared."""
+def _comparable(reads: Iterable[Read]) -> list[tuple[bytes, int, int]]:
     return [(msgspec.json.encode(read.value, enc_hook=list), read.line, read.byte) for read in reads]
 
 

@@ -126,10 +126,7 @@ class Bedrock(Body):
         return "reasoningContent" not in members and members.get("text") != b'""'
 
     def _add_parts(self, new: Iterable[Block | ToolCall], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
-        """Add blocks and calls to `parts`; return the cache point after each part.
-
-        A point without a part before it is written like a block; of two in a row the first is omitted.
-        """
+        """Add blocks and calls to `parts`; return the cache point after each part, of two in a row the second."""
         breakpoints: list[bytes | None] = [None] * len(parts)
         for block in new:
             if isinstance(block, ToolCall):
@@ -158,8 +155,14 @@ class Bedrock(Body):
         remaining = _tool_config(prompt.params.get("toolConfig"))[1]
         members = [member for member in self.opening(prompt) if member[0] != "toolConfig"]
         parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
-        for segment in (*_with_points(prompt), *prompt.tail):
+        breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
+        for position, segment in enumerate([*prompt.head, *prompt.messages]):
             parts[segment.section].append(segment)
+            if position in breakpoints and (segment.kind == "envelope" or segment.path.endswith("]")):
+                path = f"{segment.path}.content[0]" if segment.kind == "envelope" else segment.path
+                point = b'{"cachePoint":' + breakpoints[position] + b"}"
+                parts[segment.section].append(Segment(segment.section, path, point))
+        parts["messages"] += prompt.tail
         if parts["tools"]:
             config = {"tools": write_list(parts["tools"]), **(raw_members(remaining or b"") or {})}
             members.append(("toolConfig", object_of(config)))
@@ -217,16 +220,3 @@ def _point_in(data: bytes) -> bytes | None:
     members = raw_members(data) or {} if b'"cachePoint"' in data else {}
     value = members.get(_POINT, b"")
     return value if len(members) == 1 and value[:1] == b"{" else None
-
-
-def _with_points(prompt: Prompt) -> list[Segment]:
-    """Return the segments of head and messages, each cache point as a segment after its own."""
-    breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
-    segments: list[Segment] = []
-    for position, segment in enumerate([*prompt.head, *prompt.messages]):
-        segments.append(segment)
-        if position in breakpoints and (segment.kind == "envelope" or segment.path.endswith("]")):
-            path = f"{segment.path}.content[0]" if segment.kind == "envelope" else segment.path
-            point = b'{"cachePoint":' + breakpoints[position] + b"}"
-            segments.append(Segment(segment.section, path, point))
-    return segments

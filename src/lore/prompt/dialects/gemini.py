@@ -74,11 +74,9 @@ class Gemini(Body):
         return self.prompt_of(fidelity, members, head, memo)
 
     def _instruction(self, raw: bytes, key: str) -> list[Segment]:
-        if raw == b"null":
-            return []
-        return (
-            _drop_empty(self.message(raw, key, "system")) if raw[:1] == b"{" else [Segment("system", key, raw, "text")]
-        )
+        if raw[:1] == b"{":
+            return _drop_empty(self.message(raw, key, "system"))
+        return [] if raw == b"null" else [Segment("system", key, raw, "text")]
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         """Return the segments of tools (functions declared in groups), and of the texts as one `systemInstruction`."""

@@ -184,8 +184,14 @@ class Body:
             key = BREAKPOINT if BREAKPOINT in self.keys and b'"mode"' in value else CACHE_CONTROL
             while position >= 0 and segments[position].kind != "envelope" and segments[position].data[:1] != b"{":
                 position -= 1
-            if position >= 0:
-                segments[position] = _with_member(segments[position], encode(key) + b":" + value)
+            if position < 0:
+                continue
+            segment, member = segments[position], encode(key) + b":" + value
+            if segment.kind == "envelope":
+                data = segment.data + b"," + member if segment.data else member
+            else:
+                data = segment.data[:-1] + (b"," if len(segment.data) > 2 else b"") + member + b"}"
+            segments[position] = Segment(segment.section, segment.path, data, segment.kind)
         return segments
 
     def write_messages(self, segments: Iterable[Segment]) -> bytes:
@@ -211,15 +217,6 @@ def group_messages(segments: Iterable[Segment]) -> list[list[Segment]]:
             messages.append([])
         messages[-1].append(segment)
     return messages
-
-
-def _with_member(segment: Segment, member: bytes) -> Segment:
-    """Return a segment with one more member at its end."""
-    if segment.kind == "envelope":
-        data = segment.data + b"," + member if segment.data else member
-    else:
-        data = segment.data[:-1] + (b"," if len(segment.data) > 2 else b"") + member + b"}"
-    return Segment(segment.section, segment.path, data, segment.kind)
 
 
 def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> tuple[bytes, bytes | None]:

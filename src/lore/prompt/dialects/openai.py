@@ -121,11 +121,11 @@ class OpenAIChat(_OpenAI):
         elif blocks or members or (unit.calls and not has_results):
             role = "user" if has_results else unit.role
             writing.open(role, b",".join((f'"role":"{role}"'.encode(), *members)), blocks)
-        if not has_results:
-            path = f"messages[{place.messages}].tool_calls"
-            writing.segments += [
-                Segment("messages", f"{path}[{n}]", _tool_call(call)) for n, call in enumerate(unit.calls)
-            ]
+        for number, call in enumerate(() if has_results else unit.calls):
+            function = b'{"name":' + encode(call.name) + b',"arguments":' + _arguments(call) + b"}"
+            data = b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
+            path = f"messages[{place.messages}].tool_calls[{number}]"
+            writing.segments.append(Segment("messages", path, c.own_bytes(call.raw, _CHAT) or data))
         return writing.finish()
 
     def takes_breakpoint(self, segment: Segment) -> bool:
@@ -140,23 +140,12 @@ class OpenAIChat(_OpenAI):
 
 
 def _own_members(block: Block) -> bytes | None:
-    """Return the members of an answer of this API other than content and calls; None for any other block.
-
-    They are recorded as a block with the message's role.
-    """
+    """Return the members of a recorded answer of this API other than content and calls; None for any other block."""
     if not isinstance(block, RawBlock) or block.dialect != _CHAT:
         return None
     members = raw_members(bytes(block.json)) or {}
     members.pop("role", None) if "type" not in members else members.clear()
     return b",".join([encode(key) + b":" + value for key, value in members.items()]) or None
-
-
-def _tool_call(call: ToolCall) -> bytes:
-    recorded = c.own_bytes(call.raw, _CHAT)
-    if recorded is not None:
-        return recorded
-    function = b'{"name":' + encode(call.name) + b',"arguments":' + _arguments(call) + b"}"
-    return b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
 
 
 def _arguments(call: ToolCall) -> bytes:

@@ -22,15 +22,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NoReturn, cast
 
-from jinja2 import (
-    DictLoader,
-    TemplateError,
-    TemplateNotFound,
-    TemplateRuntimeError,
-    TemplateSyntaxError,
-    Undefined,
-    nodes,
-)
+import jinja2
+from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -43,18 +36,7 @@ from lore.model.limits import RENDERED_CHARACTERS, RENDERED_PER_BYTE
 from lore.model.mask import cut_masked, mask
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
-from lore.prompt.base import (
-    IN_CONVERSATION,
-    IN_LOOPS,
-    SEVERAL_LEADING,
-    USUAL,
-    Capability,
-    Rendered,
-    Spot,
-    Unit,
-    can,
-    cannot,
-)
+from lore.prompt import base
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, without_surrogates
 from lore.prompt.dialects.content import as_function, single_tools
 from lore.prompt.system_messages import Does
@@ -81,16 +63,16 @@ _LATE = "a late system message"
 
 
 _FAILURES = (
-    TemplateError, ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError, NameError,
-    RuntimeError, SyntaxError, TypeError, ValueError,
+    jinja2.TemplateError, ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError,
+    NameError, RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
 _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+")
 _MESSAGE_CHARACTERS = 200  # characters of a template's message
 _MASKED = 1_600  # characters of it that are searched for credentials, before invisible ones are removed
-_DATA = (str, int, float, list, tuple, dict, range, KeysView, ValuesView, ItemsView, Undefined)
+_DATA = (str, int, float, list, tuple, dict, range, KeysView, ValuesView, ItemsView, jinja2.Undefined)
 
 
-class _RefusedError(TemplateError):
+class _RefusedError(jinja2.TemplateError):
     """The template called `raise_exception`."""
 
 
@@ -103,7 +85,7 @@ class Sandbox:
     def __init__(self, source: str, functions: Mapping[str, Callable[..., Any]], *, file: str | None = None) -> None:
         self._file = file or "template"
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, finalize=_check_data, loader=DictLoader({}),
+            trim_blocks=True, lstrip_blocks=True, finalize=_check_data, loader=jinja2.DictLoader({}),
             extensions=["jinja2.ext.loopcontrols", _Generation],
         )  # fmt: skip
         environment.filters["tojson"] = _tojson
@@ -111,7 +93,7 @@ class Sandbox:
         environment.globals.update(cast("dict[str, Any]", {**functions, "raise_exception": _raise}))
         try:
             self._template = environment.from_string(source)
-        except TemplateSyntaxError as error:
+        except jinja2.TemplateSyntaxError as error:
             quotes_secret = mask(source) != source  # Jinja's message quotes words of the source
             reason = "a syntax error" if quotes_secret else clean(error.message or "")
             raise LoreError(
@@ -158,14 +140,14 @@ def clean(text: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, TemplateNotFound):
+    if isinstance(error, jinja2.TemplateNotFound):
         return "it asks for another file"
     if isinstance(error, RecursionError | SyntaxError):  # Python's own limits on blocks and brackets
         return "it nests too deeply"
     if isinstance(error, MemoryError):
         return "it is too large"
     message = clean(re.sub(r" at 0x[0-9a-fA-F]+", "", str(error)))
-    return message if isinstance(error, TemplateError) and message else f"{type(error).__name__}: {message}"
+    return message if isinstance(error, jinja2.TemplateError) and message else f"{type(error).__name__}: {message}"
 
 
 class _Generation(Extension):
@@ -194,7 +176,7 @@ def _tojson(
 def _check_data(value: Any) -> object:
     """Return a value that the template prints; raises an error if it is not data, whose text has a memory address."""
     if value is not None and not isinstance(value, _DATA):
-        raise TemplateRuntimeError(f"it prints a {type(value).__name__} as if it were data")
+        raise jinja2.TemplateRuntimeError(f"it prints a {type(value).__name__} as if it were data")
     return cast("object", value)
 
 
@@ -205,22 +187,24 @@ class JinjaTemplate(RenderedText):
     rendering costs O(history). `notes` are warnings about the template. Raises LoreError for one that does not compile.
     """
 
-    capabilities: ClassVar[Mapping[str, Capability]] = {
-        **USUAL,
+    capabilities: ClassVar[Mapping[str, base.Capability]] = {
+        **base.USUAL,
         **TEXT_ANSWERS,
-        IN_LOOPS: can("after the result, in the text of the last tool message"),
-        SEVERAL_LEADING: can("each in order if the template writes them so; else joined to one"),
-        IN_CONVERSATION: can("on models named by system_in_conversation, if the template writes them in place"),
-        "thinking": can("as reasoning_content of its message; the template may drop it"),
-        "images": cannot("left out: content is text"),
-        "images in tool results": cannot("left out: content is text"),
-        "messages of one role in a row": can(
+        base.IN_LOOPS: base.can("after the result, in the text of the last tool message"),
+        base.SEVERAL_LEADING: base.can("each in order if the template writes them so; else joined to one"),
+        base.IN_CONVERSATION: base.can(
+            "on models named by system_in_conversation, if the template writes them in place"
+        ),
+        "thinking": base.can("as reasoning_content of its message; the template may drop it"),
+        "images": base.cannot("left out: content is text"),
+        "images in tool results": base.cannot("left out: content is text"),
+        "messages of one role in a row": base.can(
             "lore's own text is joined to the user's; the template may refuse others"
         ),
-        "tools of another provider": can(
+        "tools of another provider": base.can(
             "functions are rewritten with their schema; a provider's own tools stay as they are: a template may fail"
         ),
-        "control text in content": cannot("kept as it is, unless the template changes it"),
+        "control text in content": base.cannot("kept as it is, unless the template changes it"),
     }  # fmt: skip
 
     def __init__(
@@ -240,12 +224,12 @@ class JinjaTemplate(RenderedText):
         texts = [Segment("system", path.format(number), text, "text") for number, text in enumerate(system)]
         return (*listed, *texts)
 
-    def first(self, head: tuple[Segment, ...]) -> Spot:
+    def first(self, head: tuple[Segment, ...]) -> base.Spot:
         """Return the end of the system messages: one for each text, or one if the template takes no more."""
         texts = sum(1 for segment in head if segment.section == "system")
-        return Spot(texts if self._takes_several else 1, "system") if texts else Spot()
+        return base.Spot(texts if self._takes_several else 1, "system") if texts else base.Spot()
 
-    def render(self, unit: Unit, place: Spot) -> Rendered:
+    def render(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
         """Return a unit as messages for the template, each one segment.
 
         The user's text joins a message of lore's own text directly before it, and a unit that `joins` extends the last
@@ -257,8 +241,8 @@ class JinjaTemplate(RenderedText):
             space = "" if unit.joins else "\n"  # a blank line after lore's own text
             text = encode(space + "\n".join(content))
             block = Segment("messages", f"messages[{place.messages - 1}].content", text)
-            after = place if unit.joins else Spot(place.messages, _role(unit, "user"), place.blocks + 1)
-            return Rendered((block,), after, tuple(omitted))
+            after = place if unit.joins else base.Spot(place.messages, _role(unit, "user"), place.blocks + 1)
+            return base.Rendered((block,), after, tuple(omitted))
         results = unit.calls if unit.role == "results" else ()
         messages: list[dict[str, object]] = [
             {"role": "tool", "tool_call_id": call.call_id, "name": call.name, "content": result(call, omitted)}
@@ -271,13 +255,13 @@ class JinjaTemplate(RenderedText):
             calls = {"tool_calls": [_call(call) for call in unit.calls]} if unit.calls and not results else {}
             messages.append({**message, **calls})
         if not messages:
-            return Rendered((), place, tuple(omitted))
+            return base.Rendered((), place, tuple(omitted))
         segments = [
             Segment("messages", f"messages[{number}]", encode(message), "envelope")
             for number, message in enumerate(messages, place.messages)
         ]
         role = _role(unit, str(messages[-1]["role"]))
-        return Rendered(tuple(segments), Spot(place.messages + len(messages), role, 1), tuple(omitted))
+        return base.Rendered(tuple(segments), base.Spot(place.messages + len(messages), role, 1), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as text; one that is text already is returned as it is.
@@ -301,10 +285,7 @@ class JinjaTemplate(RenderedText):
         return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=pieces, tail=tail)
 
     def _cut(self, stable: str, text: str) -> tuple[Vector[Segment], str]:
-        """Return the common start of both texts as segments, and the rest of the whole text.
-
-        A piece in which the two texts differ belongs to the rest. Segments of the previous text are shared.
-        """
+        """Return the pieces in which both texts are equal as segments, and the rest of the whole text."""
         before, ends, pieces = self._before
         same = common_prefix(stable, text)
         shared = bisect_right(ends, min(common_prefix(before, stable) - _LOOKS_AHEAD, same))
@@ -364,17 +345,14 @@ class JinjaTemplate(RenderedText):
         return without_surrogates(self._sandbox.render({**variables, **self._tokens}, max_output))
 
 
-def _is_joined(unit: Unit, place: Spot) -> bool:
-    """Return whether a unit extends the last message: it `joins`, or it is the user's and that message is lore's text.
-
-    A template whose roles must alternate would refuse two messages of the user.
-    """
+def _is_joined(unit: base.Unit, place: base.Spot) -> bool:
+    """Return whether a unit extends the last message: it `joins`, or is the user's, and that message is lore's text."""
     if unit.joins:
         return place.role in ("user", "tool", _INJECTED)
-    return unit.role == "user" and place.role == _INJECTED
+    return unit.role == "user" and place.role == _INJECTED  # templates whose roles must alternate refuse two messages
 
 
-def _role(unit: Unit, role: str) -> str:
+def _role(unit: base.Unit, role: str) -> str:
     """Return the role of the last message; lore's own text in the user's role has a name of its own."""
     return _INJECTED if role == "user" and unit.origin.startswith(_INJECTED) else role
 
