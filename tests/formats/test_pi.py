@@ -116,6 +116,14 @@ def test_thinking_level_of_header_is_first_one():
     assert [(change.name, change.before, change.after) for change in started] == [("effort", "off", "high")]
 
 
+def test_thinking_level_changed_after_prompt_holds_for_next_one():
+    """Two falls of a public session were explained by levels that were only set while the request was running."""
+    log = Pages(1, thinkingLevel="off").user("a").entry("thinking_level_change", thinkingLevel="high").answer("b")
+    assert not any(isinstance(value, e.Observed) for value in log.answer("c").read())
+    changes = [value for value in log.user("d").answer("e").read() if isinstance(value, e.Observed)]
+    assert [(change.name, change.before, change.after) for change in changes] == [("effort", "off", "high")]
+
+
 def test_setting_changed_before_aborted_request_explains_fall(tmp_path):
     log = Pages(1, thinkingLevel="off").user("a").answer("b", bill=(10, 0, 9_000, 5))
     log.entry("thinking_level_change", thinkingLevel="high").user("c")

@@ -81,6 +81,9 @@ class Pi(LogReader):
         self.forked = ("", "")  # the session that this one was forked from, and when
         self.dialect: str | None = None
         self.level: str | None = None  # of thinking
+        # The level at the latest prompt: pi reads it once for all requests that answer a prompt. After changes in tool
+        # loops of public sessions reads did not fall (badlogic/pi-mono, 2025-11).
+        self.prompt_level: str | None = None
         self.mode = "none"  # of the client: its tools and instructions differ by mode
         self.skipped_calls: set[str] = set()  # of unfinished responses
         self.replayed = 0  # entries that were appended again
@@ -278,6 +281,8 @@ class Pi(LogReader):
         """Note the settings in an entry; return its part of prompts: () for nothing, None if it is unknown."""
         match entry.type:
             case "message":
+                if entry.message is not None and entry.message.role == "user":
+                    self.prompt_level = self.level
                 return None if entry.message is None else records.convert(entry.message, id, entry.timestamp)
             case "custom_message":
                 return (records.user_message(id, entry.content),)
@@ -309,7 +314,7 @@ class Pi(LogReader):
             counter.model, self.dialect = message.model or counter.model, dialect or self.dialect
             session.emit(e.SessionChanged(model=message.model, dialect=dialect))
         usage = records.usage_of(message.usage, self.dialect)
-        session.setting("effort", self.level)
+        session.setting("effort", self.prompt_level or self.level)
         session.setting("instructions", f"mode {self.mode}")
         session.setting("provider", None if usage is None else message.provider)
         counter.asked_at = stamp_at(message.timestamp)
