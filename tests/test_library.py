@@ -169,6 +169,23 @@ def test_results_are_recorded_once_and_unknown_calls_named():
     assert [block["type"] for block in results[3]["content"]] == ["text", "image"]
 
 
+@pytest.mark.parametrize("output", [OSError("disk full"), {"reason": ValueError("x")}])
+def test_exception_as_output_is_refused(output):
+    """Its members were sent, `{}`, and the call counted as a success."""
+    session = lore.Session("claude-opus-5")
+    content = [{"type": "tool_use", "id": "t0", "name": "run", "input": {}}]
+    session.assistant({"role": "assistant", "content": content})
+    with pytest.raises(lore.LoreError, match="is an exception") as caught:
+        session.result("t0", output)
+    assert "error=" in caught.value.hint
+
+
+def test_printed_answer_shows_text_and_calls():
+    content = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t0", "name": "run", "input": {"n": 1}}]
+    answer = lore.Session("claude-opus-5").assistant({"role": "assistant", "content": content})
+    assert repr(answer).startswith("Reply(text='I look.', calls=[ToolUse(call_id='t0', name='run', input={'n': 1}")
+
+
 def test_any_given_error_marks_a_result_failed():
     session, _ = _asked()
     calls = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in range(4)]

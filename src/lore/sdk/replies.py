@@ -73,6 +73,10 @@ class Reply(Struct, frozen=True):
             if isinstance(part, ToolCall)
         )
 
+    def __repr__(self) -> str:
+        shown = f"text={self.text!r}, calls={list(self.calls)}, stop_reason={self.stop_reason!r}, usage={self.usage}"
+        return f"Reply({shown}{', is_cut=True' if self.is_cut else ''})"
+
 
 def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     """Read a response in the shape of a dialect; text alone is an answer, too. Reads a stream to its end.
