@@ -82,7 +82,8 @@ def _members(value: Any) -> object:
     if isinstance(value, type):
         raise LoreError(describe_class(value))
     if isinstance(value, BaseException):  # its members do not say what failed
-        raise LoreError(f"{kind_of(value)} is an exception, not JSON", hint="session.result(call_id, error=EXCEPTION)")
+        message = f"{kind_of(value)} is an exception: no response, and not JSON"
+        raise LoreError(message, hint="of a tool: session.result(call_id, error=EXCEPTION)")
     if callable(getattr(value, "model_dump", None)):
         try:
             return _json_of(value, value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
