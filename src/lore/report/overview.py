@@ -375,13 +375,26 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
 
 
 def describe_compactions(result: Overview, cost: float = 0.0) -> str:
-    """Return what earlier compactions would have saved in several sessions; empty if it is less than a `cost`."""
-    if result.compacted_sessions < 2 or result.compaction_saving <= cost:  # noqa: PLR2004 - one is the costliest
+    """Return what earlier compactions would have saved in the costliest sessions; empty if it is not above a `cost`."""
+    biggest, saving, where = result.biggest, result.compaction_saving, _describe_saving(result)
+    if result.compacted_sessions > 1:
+        where = f"earlier compactions in {result.compacted_sessions:,} of the costliest sessions"
+    elif where and biggest is not None:
+        saving, where = biggest.saving or 0.0, f"{where} in the costliest session"
+    if not where or saving <= cost:
         return ""
     return (
-        f"about {money(result.compaction_saving)} with earlier compactions in {result.compacted_sessions:,} of the "
-        "costliest sessions, if the agent had behaved the same; it overlaps with the savings of causes"
+        f"about {money(saving)} with {where}, if the agent had behaved the same; it overlaps with the savings of causes"
     )
+
+
+def _describe_saving(result: Overview) -> str:
+    """Return the compactions that would have saved most in the costliest session; empty if none would."""
+    biggest = result.biggest
+    if biggest is None or not biggest.saving:
+        return ""
+    window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
+    return counted(biggest.compactions or 0, "compaction") + window
 
 
 def _write_biggest(result: Overview, out: Console) -> None:
@@ -393,10 +406,8 @@ def _write_biggest(result: Overview, out: Console) -> None:
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
     facts = ", ".join(filter(None, (project, day_of(biggest.at), cost, size)))
     out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts})"))
-    if biggest.saving:
-        times = counted(biggest.compactions or 0, "compaction")
-        window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
-        out.print(f"  about {money(biggest.saving)} less with {times}{window}, if the agent had behaved the same")
+    if compactions := _describe_saving(result):
+        out.print(f"  about {money(biggest.saving or 0.0)} less with {compactions}, if the agent had behaved the same")
     if biggest.command:
         _write_command(biggest.command, out)
 
