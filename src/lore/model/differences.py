@@ -120,7 +120,7 @@ class HeaderChanged(EvidenceFact, frozen=True):
         "content}"
     )
     dropped: bool = False  # the provider removes it from the prompt
-    change: Literal["changed", "added", "gone"] = "changed"
+    change: Literal["changed", "added", "gone"] = "changed"  # gone: removed
 
 
 class ToolsChanged(EvidenceFact, frozen=True):
@@ -205,7 +205,7 @@ class BlockMoved(EvidenceFact, frozen=True):
 
     fix_word = "{topic:=white-space?white-space}"
     path: JsonPath  # of the block, in the previous request; if it was inserted, in the current one
-    block: BlockKind
+    block: BlockKind  # the kind of the block
     # gone: removed; added: inserted before content that was sent; moved: at another place
     change: Literal["gone", "added", "moved"]
     excerpt: Content  # the beginning of the block
@@ -243,7 +243,7 @@ class Respelled(EvidenceFact, frozen=True):
 
     is_quoted = True
     path: JsonPath  # of the content
-    spelling: Spelling
+    spelling: Spelling  # the kind of difference
     before: Content | None = None  # the earlier spelling around the change; None: not quoted
     after: Content | None = None  # the later spelling around the change; None: not quoted
 
@@ -419,7 +419,7 @@ _SETTINGS: dict[RequestSetting, str] = {
 class BreakpointNotTaken(EvidenceFact, frozen=True):
     """A breakpoint has no effect."""
 
-    reason: Unmarkable
+    reason: Unmarkable  # the reason for that
     value: Content = ""  # the lifetime, section, model or member that is the reason
 
     def sentence(self) -> str:
@@ -453,7 +453,7 @@ class BreakpointsApart(EvidenceFact, frozen=True):
 class VaryingText(EvidenceFact, frozen=True):
     """Text before the history is of a kind that often varies."""
 
-    kind: VaryingKind
+    kind: VaryingKind  # the kind of the varying words
     excerpt: Content = ""  # the beginning of the varying words; empty: not quoted
 
     def sentence(self) -> str:

@@ -32,7 +32,7 @@ class Told(EvidenceFact, frozen=True):
     """A fact that a plug-in's rule or reader reports in its own words."""
 
     words = "{text}"
-    text: Content
+    text: Content  # the fact in a sentence
 
 
 class Damage(EvidenceFact, frozen=True):
@@ -478,6 +478,7 @@ class BillUnlikeBody(EvidenceFact, frozen=True):
         "{what:=five-minutes-unasked?as written for 5 minutes, though every breakpoint asks for 1 hour}"
         "{what:=more-tokens-than-bytes?for a prompt of {bytes:,} bytes: no token is shorter than a byte}"
     )
+    # the kind of contradiction
     what: Literal["no-breakpoint", "hour-unasked", "five-minutes-unasked", "more-tokens-than-bytes"]
     tokens: int  # the count that contradicts the body
     bytes: int | None = None  # size of the prompt, for `more-tokens-than-bytes`; else None
