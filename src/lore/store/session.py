@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from lore.conversation import with_lock
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.strict import JsonObject, Tools, check, reject_unknown_names, time_of
+from lore.events.strict import JsonObject, Tools, check_event, check_time, reject_unknown_names
 from lore.fold.timeline import index_of
 from lore.model import events as e
 from lore.model.canonical import encode as encode_json
@@ -139,7 +139,7 @@ class StoredSession(Session):
         """
         problems: list[Problem] = []
         for event in events:
-            check(event)
+            check_event(event)
             check_line(e.encode(event))
             problems += super().apply(event)
         return tuple(problems)
@@ -179,7 +179,7 @@ class StoredSession(Session):
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
-        at = self._time() if at is None else time_of(at, "at is")
+        at = self._time() if at is None else check_time(at, "at is")
         return SessionDelta(
             base=self.head, new_events=tuple(map(e.encode, self._log)), metadata=self._noted_metadata,
             leaf_id=self._noted_leaf or self._new_leaf(), created_at=None if self.created_at else at, updated_at=at,
