@@ -60,7 +60,7 @@ class Folding:
         return self.session
 
     def chain(self, name: str) -> Chain:
-        """Return a chain after all events so far, which later events do not change. Costs O(1).
+        """Return a chain after all events so far; later events do not change it. O(1), once O(chains) after `state`.
 
         For an unknown name it is a new chain (`FoldedSession.new_chain`), which the session does not get.
         """

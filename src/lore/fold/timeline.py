@@ -95,7 +95,7 @@ def append(chain: Chain, event: e.Append) -> Problems:
 
 
 def _place_in_response(entries: Vector[Entry], item: AssistantMessage | ToolCall, turn: int) -> int:
-    """Return the place after the last part of an item's response; 0 if the end is far or the turn an earlier one."""
+    """Return the place after the last part of an item's response; 0 if the item is to be appended at the end."""
     size = len(entries)
     if turn == 0 or item.response_id is None:
         return 0
