@@ -68,7 +68,7 @@ from lore.events.kinds import (
     turn_failed,
 )
 from lore.events.kinds import event as event
-from lore.events.strict import JsonObject, Tools, check, context_json, expect, reject_unknown_names, time_of
+from lore.events.strict import JsonObject, Tools, check_event, check_time, context_json, expect, reject_unknown_names
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
@@ -231,7 +231,7 @@ class Session:
         """
         problems: list[Problem] = []
         for new_event in events:
-            check(new_event)
+            check_event(new_event)
             for derived in self._plan(new_event) if isinstance(new_event, TurnStarted) else ():
                 problems += self._folding.derive(derived)
             problems += self._folding.apply(new_event)
@@ -544,7 +544,7 @@ class Session:
         >>> [type(event).__name__ for event in events]
         ['TurnStarted']
         """
-        at = None if at is None else time_of(at, "at is")
+        at = None if at is None else check_time(at, "at is")
         latest_turn = self._folding.chain(chain).turn
         number = 1 if latest_turn is None else latest_turn.turn + 1
         volatile = context_json(context)
@@ -575,7 +575,7 @@ class Session:
         return None if open_turn(self._folding.chain(chain)) is None else self.assembled(chain).prompt
 
     def _time(self) -> str | None:
-        return None if self._clock is None else time_of(self._clock(), "the clock returned")
+        return None if self._clock is None else check_time(self._clock(), "the clock returned")
 
     def assembled(self, chain: str = MAIN) -> Assembled:
         """Return a chain's prompt as it is now, its problems, and the parts that the dialect could not express.

@@ -203,9 +203,9 @@ class _Counting:
 def work(monkeypatch):
     """Count the characters that patterns of kinds and names match."""
     for name in ("_BLOCKS", "_SHAPES"):
-        counted = [(sign, offset, _Counting(shape)) for sign, offset, shape in getattr(masking, name)]
+        counted = [(marker, offset, _Counting(shape)) for marker, offset, shape in getattr(masking, name)]
         monkeypatch.setattr(masking, name, counted)
-    named = [(sign, [(_Counting(form), look) for form, look in rows]) for sign, rows in masking._NAMED]
+    named = [(marker, [(_Counting(form), check) for form, check in rows]) for marker, rows in masking._NAMED]
     monkeypatch.setattr(masking, "_NAMED", named)
     monkeypatch.setattr(masking, "_BODIES", {name: _Counting(body) for name, body in masking._BODIES.items()})
     _Counting.gone = 0

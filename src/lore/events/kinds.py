@@ -1,4 +1,7 @@
-"""Events of a session log: a typed function for each kind; `event(kind, **fields)` is as strict with plain values."""
+"""Events of a session log: a typed function for each kind, and `event(kind, **fields)`, as strict, for plain values.
+
+All raise MisuseError for a wrong name, word or type. An argument None leaves the field out.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ from lore.events.strict import (
     Members,
     Tools,
     bad_name,
+    check_line,
     context_json,
     expect,
-    good_line,
     id_list,
     json_of,
     object_json,
@@ -52,7 +55,7 @@ def session_started(
     user_id: str | None = None, project_id: str | None = None, parent_session_id: str | None = None,
     **common: Unpack[Common],
 ) -> e.SessionStarted:  # fmt: skip
-    """Return the header of a log. Tools without an order, as a mapping by name, are ordered by name.
+    """Return the header of a log: its first event. Tools in a mapping are ordered by name.
 
     >>> session_started("s1", model="claude-opus-5", system="Be brief.").session_id
     's1'
@@ -69,9 +72,7 @@ def session_changed(
     *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
     tools: Tools | None = None, params: JsonObject | None = None, **common: Unpack[Common],
 ) -> e.SessionChanged:  # fmt: skip
-    """Return a change of the model, the dialect, the system prompt, the tools or the parameters, in mid-session.
-
-    None leaves a value as it is.
+    """Return the event that changes values of the header during the session; None leaves a value as it is.
 
     >>> session_changed(model="claude-sonnet-5").model
     'claude-sonnet-5'
@@ -84,7 +85,7 @@ def session_changed(
 
 @strict
 def layer(name: str, when: When, text: str, **common: Unpack[Common]) -> e.Layer:
-    """Return a named piece of context: in the system prompt, or in the tail of every turn.
+    """Return the event that adds context to the system prompt (`once_at_start`), or to the tail of every turn.
 
     >>> layer("project", "once_at_start", "The project is a parser.").when
     'once_at_start'
@@ -94,7 +95,7 @@ def layer(name: str, when: When, text: str, **common: Unpack[Common]) -> e.Layer
 
 @strict
 def append(item: i.Item, **common: Unpack[Common]) -> e.Append:
-    """Return an item at the end of the timeline.
+    """Return the event that adds an item at the end of the timeline.
 
     >>> append(user_message("u1", "hi")).item.uuid
     'u1'
@@ -105,7 +106,7 @@ def append(item: i.Item, **common: Unpack[Common]) -> e.Append:
 
 @strict
 def patch_text(uuid: str, delta_text: str, **common: Unpack[Common]) -> e.PatchText:
-    """Return more text for an assistant's message.
+    """Return the event that adds text at the end of an assistant's message.
 
     >>> patch_text("a1", " and more").uuid
     'a1'
@@ -118,7 +119,7 @@ def patch_tool_call(
     call_id: str, status: i.Status = "completed", *, output: Content | None = None, error: str | None = None,
     detail: JSON = None, **common: Unpack[Common],
 ) -> e.PatchToolCall:  # fmt: skip
-    """Return the result of a call: text or blocks, and what went wrong.
+    """Return the event that sets a call's status and result: output (text or blocks), error, other details.
 
     >>> patch_tool_call("toolu_1", output="60 lines").status
     'completed'
@@ -133,7 +134,7 @@ def patch_tool_call(
 def tool_result_cleared(
     call_ids: Sequence[str], *, placeholder: str | None = None, **common: Unpack[Common]
 ) -> e.ToolResultCleared:
-    """Return that old results are replaced by a placeholder.
+    """Return the event that replaces the outputs of calls by a placeholder; None: lore's own.
 
     >>> tool_result_cleared(["toolu_1"]).call_ids
     ('toolu_1',)
@@ -145,7 +146,7 @@ def tool_result_cleared(
 
 @strict
 def remove(uuids: Sequence[str], **common: Unpack[Common]) -> e.Remove:
-    """Return that items are removed: a rewind, an overflow recovery.
+    """Return the event that removes items from the timeline, such as a rewind.
 
     >>> remove(["u2", "a2"]).uuids
     ('u2', 'a2')
@@ -155,7 +156,7 @@ def remove(uuids: Sequence[str], **common: Unpack[Common]) -> e.Remove:
 
 @strict
 def compact_started(trigger: Trigger, *, pre_tokens: int | None = None, **common: Unpack[Common]) -> e.CompactStarted:
-    """Return that a compaction began.
+    """Return the event that a compaction began; it changes nothing.
 
     >>> compact_started("manual", pre_tokens=120_000).trigger
     'manual'
@@ -168,9 +169,9 @@ def compact_applied(
     uuid: str, trigger: Trigger, *, summary: str | None = None, preserved_uuids: Sequence[str] | None = None,
     pre_tokens: int | None = None, post_tokens: int | None = None, **common: Unpack[Common],
 ) -> e.CompactApplied:  # fmt: skip
-    """Return a compaction: the items that it keeps (None: none), and the summary of the others.
+    """Return the event that prunes the timeline to the preserved items (None: no items) and a divider.
 
-    `uuid` is that of the divider that it leaves in the timeline.
+    `uuid` is that of the divider, which holds the summary of the others.
 
     >>> compact_applied("d1", "manual", summary="So far: …", preserved_uuids=["u9"]).preserved_uuids
     ('u9',)
@@ -184,7 +185,7 @@ def compact_applied(
 
 @strict
 def turn_started(turn: int, *, context: Members | None = None, **common: Unpack[Common]) -> e.TurnStarted:
-    """Return that a model request goes out; `Session.begin_turn` makes this event itself.
+    """Return the event that a model request is sent; `Session.begin_turn` makes this event itself.
 
     >>> turn_started(1, context={"current_time": "10:00"}).turn
     1
@@ -197,7 +198,7 @@ def turn_completed(
     turn: int, *, usage: e.Usage | None = None, verdict: e.Verdict | None = None, response_id: str | None = None,
     hashes: e.PromptHashes | None = None, **common: Unpack[Common],
 ) -> e.TurnCompleted:  # fmt: skip
-    """Return that a response is complete, with its usage.
+    """Return the event that a response is complete, with its usage.
 
     >>> turn_completed(1, usage=usage(uncached_tokens=12, read_tokens=900)).usage.read_tokens
     900
@@ -212,7 +213,7 @@ def usage(
     *, uncached_tokens: int | None = None, read_tokens: int | None = None, write_tokens: int | None = None,
     output_tokens: int | None = None, write_5m_tokens: int | None = None, write_1h_tokens: int | None = None,
 ) -> e.Usage:  # fmt: skip
-    """Return what a response was billed, in lore's counts: uncached means not read from a cache.
+    """Return the usage of a response; uncached tokens are neither read from a cache nor written to it.
 
     >>> usage(uncached_tokens=12, read_tokens=900, write_tokens=80).write_tokens
     80
@@ -224,7 +225,7 @@ def usage(
 def turn_failed(
     turn: int, *, error: str | None = None, usage: e.Usage | None = None, **common: Unpack[Common]
 ) -> e.TurnFailed:
-    """Return that a request failed.
+    """Return the event that a request failed.
 
     >>> turn_failed(3, error="overloaded").error
     'overloaded'
@@ -236,7 +237,7 @@ def turn_failed(
 def turn_canceled(
     turn: int, *, error: str | None = None, usage: e.Usage | None = None, **common: Unpack[Common]
 ) -> e.TurnCanceled:
-    """Return that a request was given up.
+    """Return the event that a request was canceled.
 
     >>> turn_canceled(3).turn
     3
@@ -249,7 +250,7 @@ def knowledge(
     op: Op, id: str, *, category: str | None = None, title: str | None = None, content: str | None = None,
     at: str | None = None,
 ) -> e.Knowledge:  # fmt: skip
-    """Return a change of the session's knowledge, which is shown in every chain.
+    """Return the event that adds, updates or removes an entry of the session's knowledge, which every chain shows.
 
     >>> knowledge("add", "release-1", title="Release", content="1.0 is out.").id
     'release-1'
@@ -261,7 +262,7 @@ def knowledge(
 def prompt_delta(
     seq: int, selector: Members, content: JSON = None, *, turn: int | None = None, **common: Unpack[Common]
 ) -> e.PromptDelta:
-    """Return a durable prompt delta; `Session.begin_turn` derives those of knowledge itself.
+    """Return a durable prompt delta: content at a place in the history. `Session.begin_turn` makes those of knowledge.
 
     >>> prompt_delta(0, {"target": "messages", "insert_at": 2}, [{"role": "user", "text": "1.0 is out."}]).seq
     0
@@ -273,7 +274,7 @@ def prompt_delta(
 
 @strict
 def context_persisted(turn: int, insert_at: int, content: JSON, **common: Unpack[Common]) -> e.ContextPersisted:
-    """Return a tail that was written into history; `Session.begin_turn` makes this event itself.
+    """Return the event that a turn's context was written into the history; `Session.begin_turn` makes it itself.
 
     >>> context_persisted(1, 0, [{"role": "user", "text": "[current-time] 10:00"}]).insert_at
     0
@@ -283,7 +284,7 @@ def context_persisted(turn: int, insert_at: int, content: JSON, **common: Unpack
 
 @strict
 def cache_reset(reason: str, **common: Unpack[Common]) -> e.CacheReset:
-    """Return that the prefix is given up on purpose: knowledge is pinned again.
+    """Return the event that gives up the cached prefix: deltas end, and the next turn pins knowledge again.
 
     >>> cache_reset("the cache has expired").reason
     'the cache has expired'
@@ -296,7 +297,7 @@ def observed(
     name: str, *, names: Sequence[str] = (), removed: Sequence[str] = (), before: str = "", after: str = "",
     version: str = "", **common: Unpack[Common],
 ) -> e.Observed:  # fmt: skip
-    """Return a signal that the prefix may have moved (`lore.model.state.SIGNS` has the names).
+    """Return an observed fact that may have changed the prefix (`lore.model.state.SIGNS` has the names).
 
     >>> observed("resume").name
     'resume'
@@ -309,7 +310,7 @@ def observed(
 
 @strict
 def opaque(record: JSON, **common: Unpack[Common]) -> e.OpaqueEvent:
-    """Return a record that is kept verbatim, without a meaning.
+    """Return an event that keeps a record verbatim and changes nothing.
 
     >>> bytes(opaque({"kind": "vendor_note", "n": 1}).record)
     b'{"kind":"vendor_note","n":1}'
@@ -324,7 +325,7 @@ def event(kind: str, **fields: object) -> e.Event:
     """Return an event of a log from plain values; the functions of this module do the same, typed.
 
     Raises MisuseError for an unknown kind, field or word, also in items and blocks, and names the nearest one.
-    `tools` may be given without an order, as a mapping by name: they are then ordered by name.
+    Tools in a mapping are ordered by name.
 
     >>> event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}).item.uuid
     'u1'
@@ -346,7 +347,7 @@ def event(kind: str, **fields: object) -> e.Event:
     if item.get("type") == "user_message" and "source" in item:
         source_word(str(item["source"]), f"{kind}.item.source")
     data = bytes(json_of({"kind": kind, **values}, f"a field of {kind}"))
-    good_line(data, kind)
+    check_line(data, kind)
     log_event = event_of(data)
     if log_event is None:
         fault = "text is a JSON text, output a text or a list of blocks"
@@ -358,6 +359,7 @@ def event(kind: str, **fields: object) -> e.Event:
     return log_event
 
 
+# Allowed words, by kind and field.
 _WORDS: dict[str, dict[str, Sequence[str]]] = {
     "knowledge": {"op": OPS}, "layer": {"when": WHENS}, "observed": {"name": tuple(SIGNS)},
     "patch_tool_call": {"status": STATUSES},
@@ -365,7 +367,7 @@ _WORDS: dict[str, dict[str, Sequence[str]]] = {
 
 
 def _to_plain(value: object) -> object:
-    """Return a value with items, blocks and usages of the typed functions as plain values."""
+    """Return a value with structs in it (items, blocks, usages of the typed functions) as mappings."""
     if isinstance(value, msgspec.Struct):
         return msgspec.json.decode(msgspec.json.encode(value))
     if isinstance(value, list | tuple):
@@ -379,7 +381,7 @@ _info = cache(mi.type_info)
 
 
 def _check_names(value: object, info: mi.Type, where: str) -> None:
-    """Raise MisuseError for a name that no field of this type has, at any depth."""
+    """Raise MisuseError if a mapping in the value, at any depth, has a name that is not a field of its type."""
     match info:
         case mi.UnionType(types=types):
             structs = [kind for kind in types if isinstance(kind, mi.StructType)]

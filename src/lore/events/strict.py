@@ -1,6 +1,6 @@
-"""Strict checks of a program's events: names, words and objects. Errors for misspellings name the nearest valid name.
+"""Strict checks of a program's events, and JSON of their values. Errors for misspellings name the nearest valid name.
 
-Values become JSON text, or raise `MisuseError`. Every check costs O(the value).
+Functions `*_json` and `json_of` return a value as JSON text, or raise `MisuseError`. Each costs O(the value).
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ class Model(Protocol):
 
 
 JsonObject: TypeAlias = Members | Model
-Tools: TypeAlias = Sequence[JsonObject] | Mapping[str, JsonObject]  # each in any provider's shape; a mapping has names
-RECALLED = ("id", "title", "content", "score", "sensitivity")
-_WORKING = ("project_dir", "recent_files")
-STATUSES = ("running", "completed", "failed")
+Tools: TypeAlias = (
+    Sequence[JsonObject] | Mapping[str, JsonObject]
+)  # tools in any provider's shape; a mapping is by name
+RECALLED = ("id", "title", "content", "score", "sensitivity")  # members of an entry of a context's `memory_recall`
+_WORKING = ("project_dir", "recent_files")  # members of a context's `working_context`
+STATUSES = ("running", "completed", "failed")  # of a tool call
 _TOOL = "a tool is a mapping, or an object of an SDK, with its name, its description and the JSON schema of its input"
 
 
@@ -57,7 +59,7 @@ class Common(TypedDict, total=False):
 
 
 def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with a check of keyword names; its error names the nearest parameter."""
+    """Wrap a function so that an unknown keyword raises MisuseError, which names the nearest parameter."""
     code = function.__code__
     label = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
@@ -74,7 +76,7 @@ def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def strict(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with checks of keyword names and of the types of its result's fields."""
+    """Wrap a function that makes an event or item: also raise MisuseError if a field of its result has a wrong type."""
     function = reject_unknown_names(function)
 
     @wraps(function)
@@ -85,27 +87,27 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
             lenient.decode_tolerating_surrogates(msgspec.json.Decoder(type(result)), line)
         except (ValueError, TypeError, RecursionError) as error:
             raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
-        good_line(line, function.__name__)
+        check_line(line, function.__name__)
         return result
 
     return checked
 
 
-def good_line(line: bytes, name: str) -> None:
-    """Raise MisuseError for an event that no reader accepts: it is too long, has too many values, or is not text."""
+def check_line(line: bytes, name: str) -> None:
+    """Raise MisuseError if no reader accepts an event's line: it is too long, has too many values, or is not text."""
     reason = too_much() if len(line) > RECORD_BYTES else too_many() if is_crowded(line) else fault(line)
     if reason:
         raise MisuseError(f"{name} is not a line of a log: {reason}", hint="write less content in one event")
 
 
 def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
-    """Return the error for an unknown name, with the nearest field."""
+    """Return the MisuseError for an unknown field `name` of `where`; it names the nearest of `names`."""
     hint = did_you_mean(name, names)
     return MisuseError(f"{where} has no field {name!r}: {hint}", hint=hint)
 
 
 def require_word(value: W, choices: Sequence[str], field: str) -> W:
-    """Return a word; raises MisuseError for an unknown one."""
+    """Return `value` if it is one of `choices`, else raise MisuseError, which names the nearest one."""
     if value not in choices:
         hint = did_you_mean(value, choices)
         raise MisuseError(f"{field} {value!r} is none of {', '.join(choices)}", hint=hint)
@@ -113,19 +115,16 @@ def require_word(value: W, choices: Sequence[str], field: str) -> W:
 
 
 def expect(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
-    """Raise MisuseError if a value is not of these types; `make` is what to give, or the function that makes it.
-
-    A bool does not count as an int.
-    """
+    """Raise MisuseError, with the advice to give `make`, if a value is not of these types; a bool is not an int."""
     if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
         raise MisuseError(f"{field} is {kind_of(value)}: give {make}", hint=f"give {make}")
 
 
 def json_of(value: object, field: str) -> Raw:
-    """Encode a value; raises MisuseError for one that is not JSON."""
+    """Return a value of plain types as JSON."""
     try:
         raw = encode(value)
-        if b"null" in raw:  # a NaN would be written so
+        if b"null" in raw:  # NaN is written as null; `dumps` rejects it
             with suppress(TypeError):
                 json.dumps(value, allow_nan=False)
         return Raw(raw)
@@ -134,14 +133,14 @@ def json_of(value: object, field: str) -> Raw:
 
 
 def object_json(value: object, field: str) -> Raw:
-    """Encode a value that may have pydantic models in it; raises MisuseError for one that is not JSON."""
+    """Return a value as JSON, with the members of pydantic models in it."""
     with suppress(RecursionError):  # `json_of` reports it
         value = _dump_models(value, field)
     return json_of(value, field)
 
 
 def _dump_models(value: object, field: str) -> object:
-    """Return a value with the members of its pydantic models; raises MisuseError for a class."""
+    """Return a value with its pydantic models as mappings; raise MisuseError for a class."""
     if isinstance(value, Mapping):
         return {key: _dump_models(inner, field) for key, inner in cast("Mapping[str, object]", value).items()}
     if isinstance(value, list | tuple):
@@ -152,7 +151,7 @@ def _dump_models(value: object, field: str) -> object:
 
 
 def text_json(value: object, field: str) -> Raw:
-    """Encode a text."""
+    """Return a text as JSON; raise MisuseError for any other value."""
     if not isinstance(value, str):
         hint = "give a text" + ("; an image is base64" if isinstance(value, bytes) else "")
         raise MisuseError(f"{field} is {kind_of(value)}, where a text is due", hint=hint)
@@ -160,19 +159,19 @@ def text_json(value: object, field: str) -> Raw:
 
 
 def optional_json(value: object, field: str) -> Raw:
-    """Encode a value; None is content that is absent."""
+    """Return a value as JSON; for None `items.NULL`, which means that the content is absent."""
     return i.NULL if value is None else json_of(value, field)
 
 
 def id_list(ids: Sequence[str], field: str) -> tuple[str, ...]:
-    """Return ids; raises MisuseError for a text, which would be a list of its characters."""
+    """Return the ids as a tuple; raise MisuseError for a text, which would give its characters."""
     if isinstance(ids, str):
         raise MisuseError(f"{field} is a text, where a list of ids is due", hint="put it in a list")
     return tuple(ids)
 
 
 def system_json(system: str | Sequence[str] | None) -> Raw:
-    """Encode a system prompt: a text or a list of texts."""
+    """Return a system prompt (a text or a list of texts) as JSON; for None `items.NULL`."""
     if system is None or isinstance(system, str):
         return optional_json(system, "system")
     texts = cast("Sequence[object]", system)
@@ -182,7 +181,7 @@ def system_json(system: str | Sequence[str] | None) -> Raw:
 
 
 def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
-    """Encode tools; a mapping of tools is ordered by name."""
+    """Return each tool as JSON, those of a mapping ordered by name; None for None. Raise MisuseError otherwise."""
     if tools is None:
         return None
     if isinstance(tools, Mapping):
@@ -209,7 +208,7 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
 
 
 def context_json(context: Members | None) -> Raw:
-    """Encode a turn's volatile context; raises MisuseError for an unknown part, and names the nearest one."""
+    """Return a turn's volatile context as JSON, `items.NULL` if empty; raise MisuseError for an unknown part."""
     if not context:
         return i.NULL
     expect(context, Mapping, "context", "a mapping: text by name")
@@ -232,15 +231,15 @@ def context_json(context: Members | None) -> Raw:
     return json_of(dict(context), "context")
 
 
-def check(event: object) -> None:
-    """Raise MisuseError for an object that is not an event."""
+def check_event(event: object) -> None:
+    """Raise MisuseError if an object is not an event."""
     if not isinstance(event, e.Envelope):
         hint = "make one with lore.events, or lore.event(kind, …)"
         raise MisuseError(f"this is {kind_of(event)}, where an event is due: {hint}", hint=hint)
 
 
-def time_of(at: str, who: str) -> str:
-    """Return a time. Raise MisuseError, which begins with `who`, if it is not RFC 3339."""
+def check_time(at: str, who: str) -> str:
+    """Return `at` if it is a time (RFC 3339), else raise MisuseError, whose message begins with `who`."""
     if not isinstance(at, str) or parse_timestamp(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MisuseError(
             f"{who} {cut_masked(str(at), 80)!r} ({kind_of(at)}): not an RFC 3339 text",

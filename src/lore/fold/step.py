@@ -27,20 +27,20 @@ from lore.model.state import HOOKS, LONGEST, QUOTED, SIGNS, Chain, Fact, FoldedS
 
 
 class Folding:
-    """A session that is being folded: it changes copies, never a state that goes in or comes out. Not thread-safe."""
+    """Applies events to a session. It changes copies, never a state that it got or returned. Not thread-safe."""
 
     __slots__ = ("_chains", "_copies", "_knowledge", "_session")
 
     def __init__(self, state: FoldedSession) -> None:
         self._session = state
-        # copies of the session's entries and removed ids, with changes that `_session` does not have yet
+        # copies of the session's knowledge and removed ids, with changes that `_session` does not have yet
         self._knowledge: tuple[dict[str, Fact], dict[str, None]] | None = None
         self._chains = state.chains  # chains that are not being changed
         self._copies: dict[str, Chain] = {}  # chains that are being changed: no state holds these copies
 
     @property
     def session(self) -> FoldedSession:
-        """The session with its knowledge up to date, and its chains as they were at the last call of `state`.
+        """The session with current knowledge, but its chains as they were at the last call of `state`.
 
         Costs O(1), after changes of knowledge once O(entries). Read current chains with `chain`.
         """
@@ -53,21 +53,19 @@ class Folding:
         """Return the state after all events so far. Costs O(chains)."""
         if self._copies or self._chains is not self.session.chains:
             current_chains = {
-                name: chain
-                for name, chain in self._copies.items()
-                if name in self._chains or not self._is_untouched(chain)
+                name: chain for name, chain in self._copies.items() if name in self._chains or self._has_begun(chain)
             }
             self._session = replace(self.session, chains={**self._chains, **current_chains})
             self._chains, self._copies = self._session.chains, {}
         return self.session
 
     def chain(self, name: str) -> Chain:
-        """Return a chain after all events so far. Costs O(1), however many chains there are.
+        """Return a chain after all events so far; later events do not change it. O(1), once O(chains) after `state`.
 
-        For an unknown name, a new chain as the header makes it, which no state lists.
+        For an unknown name it is a new chain (`FoldedSession.new_chain`), which the session does not get.
         """
         chain = self._copies.pop(name, None)
-        if chain is None or (name not in self._chains and self._is_untouched(chain)):
+        if chain is None or (name not in self._chains and not self._has_begun(chain)):
             return self._chains.get(name) or self.session.new_chain(name)
         if self._chains is self.session.chains:
             self._chains = dict(self._chains)
@@ -75,9 +73,9 @@ class Folding:
         return chain
 
     def peek(self, name: str) -> Chain:
-        """Return a chain itself, no copy: the next event may change it, so read it at once. Costs O(1).
+        """Return a chain that the next event may change in place, so read it at once. Costs O(1).
 
-        For an unknown name, a new chain, as from `chain`.
+        For an unknown name it is a new chain, as in `chain`. Unlike `chain` this does not make the next event copy it.
         """
         return self._copies.get(name) or self._chains.get(name) or self.session.new_chain(name)
 
@@ -87,8 +85,8 @@ class Folding:
         self._chains = {other: chain for other, chain in self._chains.items() if other != name}
 
     def apply(self, event: e.Event) -> Problems:
-        """Apply one event to this folding; return its problems, empty if there are none. Begins a chain that is new."""
-        problems = self._apply(event)
+        """Apply one event and return its problems. May begin a chain, and may adopt another tool's session."""
+        problems = self._change(event)
         if type(event) in _KINDS_OF_LORE and not self._session.is_own:
             session, chain = self.session, self.peek(event.chain)
             layers = session.start_layers or session.late_layers or session.turn_layers
@@ -96,7 +94,8 @@ class Folding:
                 self._adopt()  # an unreadable event added nothing: the session remains the other tool's
         return problems
 
-    def _apply(self, event: e.Event) -> Problems:
+    def _change(self, event: e.Event) -> Problems:
+        """Apply one event to session and chain; of the rules for adoption only that for a turn's context."""
         if type(event) is e.SessionChanged:
             if event.tools is not None and self._session.is_own:
                 event = replace(event, tools=_keep_tool_order(self._copy_of(event.chain).tools or (), event.tools))
@@ -127,26 +126,26 @@ class Folding:
         return problems
 
     def derive(self, event: e.Event) -> Problems:
-        """Apply an event that lore made itself, keep it for `save`, and return its problems.
+        """Apply an event that lore made itself, add it to the chain's `unsaved` events, and return its problems.
 
-        Of two `PromptDelta` with one number, the later of which only moves the delta, the first is kept: it has the
-        content, and `save` writes its place as it is then.
+        A second `PromptDelta` of a number moves the delta and may lack the content: then the first one is added again,
+        and `save` sets its place.
         """
         deltas = [delta for delta in self._copy_of(event.chain).unsaved if isinstance(delta, e.PromptDelta)]
         problems = self.apply(event)
         chain = self._copies[event.chain]
-        originals = (delta for delta in deltas if isinstance(event, e.PromptDelta) and delta.seq == event.seq)
-        chain.unsaved = (*chain.unsaved, next(originals, event))
+        first = (delta for delta in deltas if isinstance(event, e.PromptDelta) and delta.seq == event.seq)
+        chain.unsaved = (*chain.unsaved, next(first, event))
         return problems
 
     def save(self, name: str) -> tuple[e.Event, ...]:
-        """Return a chain's unsaved events in order, with their places as they are now, and count them as saved."""
+        """Return a chain's unsaved events in order, with their current places, and clear `unsaved`."""
         chain = self._copy_of(name)
         events, chain.unsaved = inserts.unsaved_events(chain), ()
         return events
 
     def _adopt(self) -> None:
-        """Continue a session that another tool recorded as lore's own."""
+        """Set `adopted`: lore continues another tool's session. Note it as a change in each chain that has turns."""
         self._session = replace(self.session, adopted=True)
         for name in {**self._chains, **self._copies}:
             chain = self._copy_of(name)
@@ -161,10 +160,10 @@ class Folding:
             chain = self._copies[name] = self._session.new_chain(name) if original is None else replace(original)
         return chain
 
-    def _is_untouched(self, chain: Chain) -> bool:
-        """Return whether a chain is as the header makes it: then no event has begun it, and no state lists it."""
+    def _has_begun(self, chain: Chain) -> bool:
+        """Return whether an event has changed a chain that the header made; else no state gets it."""
         fresh = self.session.new_chain(chain.id)
-        return all(getattr(chain, name) == getattr(fresh, name) for name in Chain.__struct_fields__ if name != "index")
+        return any(getattr(chain, name) != getattr(fresh, name) for name in Chain.__struct_fields__ if name != "index")
 
 
 def _start_session(state: FoldedSession, event: e.SessionStarted) -> tuple[FoldedSession, Problems]:
@@ -226,22 +225,22 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
 
 
 def _keep_tool_order(old_tools: tuple[Raw, ...], tools: tuple[Raw, ...]) -> tuple[Raw, ...]:
-    """Return the tools with those that lore sent already in their old order, new ones last."""
+    """Return the tools in another order: those of `old_tools` first, in their old order, then new ones."""
     places = {tool_name(tool): place for place, tool in reversed(list(enumerate(old_tools)))}
     return tuple(sorted(tools, key=lambda tool: places.get(tool_name(tool), len(old_tools))))
 
 
 def tool_name(tool: Raw) -> str:
-    """Return the name in a tool's `function`, or without such a member at its top; without a name the JSON text."""
+    """Return a tool's name, a member of its `function` or else of the tool; without a name the JSON text."""
     members = raw_members(bytes(tool)) or {}
     function = raw_members(members.get("function", b"null")) or members
     return text_of(function.get("name", bytes(tool)))
 
 
 def _note_sign(chain: Chain, event: e.Observed) -> Problems:
-    """Keep a sign for the next turn; a second one of the same name is merged with the first."""
+    """Add a sign to `signs` for the next turn; a second one of the same name is merged with the first."""
     if event.name not in SIGNS:
-        message = f"observed {mask(event.name)[:60]!r} is no sign that lore knows; passed over"
+        message = f"observed {mask(event.name)[:60]!r} is not a known signal; ignored"
         return problem(Code.MALFORMED_RECORD, message)
     others = tuple(sign for sign in chain.signs if sign.name != event.name)
     names, removed, before = event.names, event.removed, cut_masked(event.before, LONGEST)
@@ -266,5 +265,5 @@ _ON_SESSION: dict[type, Callable[[FoldedSession, Any], tuple[FoldedSession, Prob
 }  # fmt: skip
 _WITHOUT_EFFECT = (e.CompactStarted, e.Saved, e.OpaqueEvent)
 
-# Only lore writes these. After one of them in another tool's session, as after a turn's context, lore assembles it.
+# Only lore writes these. One of them in another tool's session, or a turn's context, makes lore adopt the session.
 _KINDS_OF_LORE = frozenset((e.Knowledge, e.Layer, e.PromptDelta, e.ContextPersisted))

@@ -1,13 +1,13 @@
 """The timeline in the fold: items are appended, patched, cleared, removed and compacted; inserts move with them.
 
-Every function changes a chain that no state holds yet (`step.Folding` copies it) and returns what was wrong with the
-event. An unknown id changes nothing. Items are replaced, never changed. Of a repeated uuid the first place and the last
-content hold. An item of a response that is not sent yet joins its response, whatever came between.
+A function that takes an event changes the chain (a copy that `step.Folding` made) and returns the event's problems. An
+unknown id changes nothing. Items are replaced, never changed. An item with a known uuid replaces the earlier one in its
+place. A further part of a response of the current turn is put after its other parts, whatever came between.
 
-A compaction keeps the preserved items in their order and puts one divider directly before the first of them (or after
-the last, if the session is set so), or at the end if nothing is kept. If none of the preserved items is known, nothing
-is pruned: more history is better than a broken one. Afterwards knowledge is pinned again and deltas end; context
-written into the history stays or goes with the item after it.
+A compaction keeps the preserved items in their order and puts one divider directly before the first of them, or after
+the last (`Chain.divider`). If none of the preserved items is known, nothing is pruned: more history is better than a
+broken one. The next request then pins knowledge again, and deltas end; context that was written into the history is
+kept or removed with the item after it.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from lore.model.vector import Vector
 Problems: TypeAlias = tuple[Problem, ...]
 
 CLEARED = Raw(b'"[Old tool result content cleared]"')
-_OF_MODEL = (AssistantMessage, ToolCall)
+_FROM_MODEL = (AssistantMessage, ToolCall)
 
 
 def problem(code: Code, message: str) -> Problems:
-    """Return a tuple of one problem, as functions of the fold return it."""
+    """Return a tuple of one problem."""
     return (Problem(code, message),)
 
 
 def note_change(chain: Chain, cause: str, detail: str) -> None:
-    """Add to `since` why the next prompt may differ; it replaces an earlier note of the same cause."""
+    """Add to the chain's `since` why the next prompt may differ; replace an earlier note of the same cause."""
     others = tuple(change for change in chain.since if change.cause != cause)
     chain.since = (*others, Change(cause, detail))
 
 
 def index_of(chain: Chain) -> Index:
-    """Return the index of this version of the timeline; builds one if the chain's belongs to another version."""
+    """Return the chain's index; first set a new one if it belongs to another version of the timeline."""
     index = chain.index
     if index is None or index.owner is not chain.entries:
         index = chain.index = Index(chain.entries)
@@ -56,7 +56,7 @@ def index_of(chain: Chain) -> Index:
 
 
 def join_stream(chain: Chain) -> None:
-    """Join streamed text to its message; without such text nothing changes."""
+    """Join streamed text to its message and clear `stream`; without such text change nothing."""
     if chain.stream is None:
         return
     settled_chain = with_streamed_text(chain)
@@ -66,9 +66,9 @@ def join_stream(chain: Chain) -> None:
 
 
 def append(chain: Chain, event: e.Append) -> Problems:
-    """Put an item at the end, or after the last item of its response if that came this turn.
+    """Add an item at the end, or after the last part of its response if that came during this turn.
 
-    An item with a known uuid replaces the item that has it, and is reported as a duplicate.
+    An item with a known uuid replaces the earlier one, and is reported as a duplicate.
     """
     index, item, entries = index_of(chain), event.item, chain.entries
     old_place = index.place(item.uuid)
@@ -78,7 +78,7 @@ def append(chain: Chain, event: e.Append) -> Problems:
     turn = chain.turn.turn if chain.turn is not None else 0
     last, group = entries.last(), 0
     if last is not None and last.turn == turn and (type(item) is AssistantMessage or type(item) is ToolCall):
-        if isinstance(last.item, _OF_MODEL):
+        if isinstance(last.item, _FROM_MODEL):
             group = last.group if _continues_response(last.item, item, turn) else 0
         elif place := _place_in_response(entries, item, turn):
             join_stream(chain)
@@ -95,7 +95,7 @@ def append(chain: Chain, event: e.Append) -> Problems:
 
 
 def _place_in_response(entries: Vector[Entry], item: AssistantMessage | ToolCall, turn: int) -> int:
-    """Return the place after an item's response if something else follows there; 0 if it is not near the end."""
+    """Return the place after the last part of an item's response; 0 if the item is to be appended at the end."""
     size = len(entries)
     if turn == 0 or item.response_id is None:
         return 0
@@ -103,16 +103,16 @@ def _place_in_response(entries: Vector[Entry], item: AssistantMessage | ToolCall
         before = entries[place - 1]
         if before.turn != turn:
             break
-        if isinstance(before.item, _OF_MODEL):
+        if isinstance(before.item, _FROM_MODEL):
             return place if before.item.response_id == item.response_id else 0
     return 0
 
 
 def _continues_response(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
-    """Return whether an item continues the response of the item before it, which came in the same turn.
+    """Return whether an item continues the response of the item before it. Both came during the current turn.
 
-    A call that joined a response of an earlier turn would come before its results, in the middle of what the provider
-    has cached. Without turns and response ids, a call with a result is not parallel to what follows.
+    A part of an earlier turn's response must not move there: that would change what the provider has cached. Without
+    turns and response ids, items after a call that has its result belong to another response.
     """
     if before.response_id != item.response_id:
         return False
@@ -122,7 +122,7 @@ def _continues_response(before: AssistantMessage | ToolCall, item: AssistantMess
 
 
 def _repeat_item(chain: Chain, index: Index, place: int, item: Item) -> None:
-    """Replace the item that has the same uuid; a call that is repeated without an outcome keeps its outcome."""
+    """Replace the item at `place`, which has the same uuid; a call repeated without its outcome keeps the known one."""
     join_stream(chain)
     before = chain.entries[place].item
     if (
@@ -144,7 +144,7 @@ def _replace_item(chain: Chain, index: Index, place: int, item: Item) -> None:
 
 
 def patch_text(chain: Chain, event: e.PatchText) -> Problems:
-    """Add text at the end of the assistant message of this uuid; it waits in `stream` until `join_stream`."""
+    """Add text to the assistant message of this uuid: it is kept in `stream` until `join_stream`."""
     place = index_of(chain).place(event.uuid)
     if place is None or not isinstance(chain.entries[place].item, AssistantMessage):
         return problem(Code.UNKNOWN_ID, f"text was added to the unknown message {event.uuid!r}")
@@ -156,7 +156,7 @@ def patch_text(chain: Chain, event: e.PatchText) -> Problems:
 
 
 def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
-    """Set the status of the last call of this id, and those of output, error and detail that are not null."""
+    """Set the status of the last call of this id, and its output, error and detail if the event has them."""
     index = index_of(chain)
     place = index.call(event.call_id)
     item = chain.entries[place].item if place is not None else None
@@ -174,7 +174,7 @@ def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
 
 
 def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
-    """Replace the outputs of these calls by the placeholder (`CLEARED` if it is null) and note the change."""
+    """Replace the outputs of these calls by the placeholder (`CLEARED` if the event has none) and note the change."""
     index, unknown_count = index_of(chain), 0
     placeholder = CLEARED if is_absent(event.placeholder) else event.placeholder
     for call_id in event.call_ids:
@@ -195,8 +195,8 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
 def remove(chain: Chain, event: e.Remove) -> Problems:
     """Remove items from the timeline, and context that was inserted directly before them.
 
-    If any of them came in an earlier turn, this is noted: as a new conversation with `restart`, else as a rewind unless
-    `observed` is set. Costs a copy of the pointers from the first removed item on.
+    If any of them came in an earlier turn, so that it was sent, note a new conversation (`restart` is set) or a rewind
+    (neither `restart` nor `observed` is). Costs O(items from the first removed one on).
     """
     index = index_of(chain)
     indexes = [index.place(uuid) for uuid in event.uuids]
@@ -212,8 +212,8 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
         remaining = remaining.extend(islice(before.since(place + 1), following - place - 1))
     chain.entries = remaining
     index.remove([before[place].item for place in removed], remaining)
-    places = frozenset(removed)  # context that was written before these items goes with them
-    _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
+    places = frozenset(removed)  # context before these items is removed with them
+    _change_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
     _move_inserts(chain, lambda at: at - bisect_left(removed, at))
     chain.sent_entries -= bisect_left(removed, chain.sent_entries)
     chain.sent_before -= bisect_left(removed, chain.sent_before)
@@ -227,7 +227,7 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
 
 
 def compact(chain: Chain, event: e.CompactApplied) -> Problems:
-    """Apply a compaction and note it; deltas end. O(items); O(1) if none of the preserved items is known."""
+    """Apply a compaction and note it; end deltas. Costs O(items), O(1) if none of the preserved items is known."""
     join_stream(chain)
     index = index_of(chain)
     uuids = dict.fromkeys(event.preserved_uuids or ())
@@ -235,11 +235,11 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
     before = len(chain.entries)
     chain.groups += 1
     if uuids and len(unknown) == len(uuids):
-        divider = _divider(chain, event, 0)
+        divider = _make_divider(chain, event, 0)
         chain.entries = chain.entries.append(divider)
         index.add(divider.item, chain.entries)
     else:
-        _keep_items(chain, event, uuids)
+        _prune_to(chain, event, uuids)
     size = len(chain.entries) - 1
     chain.pinned, chain.deltas = None, {}  # the next request states all knowledge in the system prompt
     note_change(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - size} items and kept {size}")
@@ -252,7 +252,7 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
 
 
 def report_removed_calls(chain: Chain, event: e.CompactApplied) -> Problems:
-    """Return the problem that a compaction removes calls whose results are still to come; none without such calls."""
+    """Return a problem if the compaction will remove calls whose results are still to come. Changes nothing."""
     uuids, numbers = frozenset(event.preserved_uuids or ()), index_of(chain).numbers
     if uuids and not any(uuid in numbers for uuid in uuids):
         return ()  # nothing is pruned
@@ -265,26 +265,26 @@ def report_removed_calls(chain: Chain, event: e.CompactApplied) -> Problems:
     return problem(Code.PRESERVED_ITEMS_MISSING, message)
 
 
-def _keep_items(chain: Chain, event: e.CompactApplied, uuids: Container[str]) -> None:
-    """Prune the timeline to these items and a divider.
+def _prune_to(chain: Chain, event: e.CompactApplied, uuids: Container[str]) -> None:
+    """Prune the timeline to these items and a divider; move inserts and the numbers of sent entries with them.
 
-    A divider before kept items that were sent counts as sent with them; one after the kept items does not.
+    A divider before kept items counts as sent if any entry was sent; one after the kept items does not.
     """
     before = len(chain.entries)
     places = [at for at, entry in enumerate(chain.entries) if entry.item.uuid in uuids]
     kept_entries = [chain.entries[at] for at in places]
     first = int(chain.divider == "before")  # the new place of the first kept item
     new_places = {at: number for number, at in enumerate(places, first)}
-    new_places[before] = len(kept_entries) + 1  # what waits at the end still waits there
+    new_places[before] = len(kept_entries) + 1  # inserts at the end remain at the end
     _move_inserts(chain, new_places.get)
     chain.sent_entries = first + bisect_left(places, chain.sent_entries) if chain.sent_entries else 0
     chain.sent_before = 0
-    divider = _divider(chain, event, before - len(kept_entries))
+    divider = _make_divider(chain, event, before - len(kept_entries))
     chain.entries = Vector([divider, *kept_entries] if first else [*kept_entries, divider])
     chain.index = Index(chain.entries)
 
 
-def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
+def _make_divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
     item = CompactDivider(
         event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary, pruned, event.duration_ms
     )
@@ -295,7 +295,7 @@ def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
 
 
 def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
-    """Set the new place of every insert after items were added, removed or moved; drop inserts without a place."""
+    """Move each insert to `place_of` its place; remove those for which it returns None."""
 
     def move_all(inserts: Iterable[Insert]) -> list[Insert]:
         places = ((insert, place_of(insert.place)) for insert in inserts)
@@ -303,11 +303,11 @@ def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
 
     if chain.deltas:
         chain.deltas = {insert.number: insert for insert in move_all(chain.deltas.values())}
-    _set_contexts(chain, move_all)
+    _change_contexts(chain, move_all)
 
 
-def _set_contexts(chain: Chain, change: Callable[[Iterable[Insert]], list[Insert]]) -> None:
-    """Replace the contexts by `change` of them; the vectors keep the beginning that does not differ."""
+def _change_contexts(chain: Chain, change: Callable[[Iterable[Insert]], list[Insert]]) -> None:
+    """Replace `outside` and `persisted` by `change` of them; the vectors share the beginning that is equal."""
     for field in ("outside", "persisted"):
         before: Vector[Insert] = getattr(chain, field)
         inserts = change(before) if before else []

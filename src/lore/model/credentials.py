@@ -1,15 +1,16 @@
 """The forms of credentials: rows of data for `mask`.
 
-`KINDS` are recognised by their beginning, `SHAPES` by a form, `NAMED` by the name before them (`api_key=…`). Minimums
-are shorter than issued keys: recordings hold pieces. Sources: facts of gitleaks' `config/gitleaks.toml` (commit
-009e025a, MIT; see NOTICE in this folder) and the formats that providers publish, read 2026-11-24 and 26.
+`KINDS` are recognised by their beginning, `BLOCKS` and `SHAPES` by a pattern, `NAMED` by the name before them
+(`api_key=…`). Minimums are shorter than issued keys: recordings may hold parts. Sources: facts of gitleaks'
+`config/gitleaks.toml` (commit 009e025a, MIT; see NOTICE in this folder) and the formats that providers publish, read
+2026-11-24 and 26.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-ALPHABETS = {  # characters after the beginning
+ALPHABETS = {  # patterns of the characters after the beginning
     "alnum": r"[A-Za-z0-9]*",
     "lower": r"[a-z0-9]*",
     "upper": r"[A-Z0-9]*",
@@ -26,12 +27,12 @@ class Kind(NamedTuple):
     """A kind of credential that is recognised by its beginning. Not a Struct: the status line imports no msgspec."""
 
     alphabet: str  # the characters that may follow the beginning: a key of `ALPHABETS`
-    least: int  # characters after the beginning, at least
-    needs_digit: bool  # it has a digit, or 16 letters in a row: other text has the same beginning
+    least: int  # the minimum of characters after the beginning
+    needs_digit: bool  # they need a digit or 16 letters in a row, because other text has the same beginning
     beginnings: tuple[str, ...]  # what such a credential begins with
 
 
-# A line a kind: its alphabet, the least length, `digit` if it needs one, its beginnings, who issues it.
+# One kind in each line: its alphabet, its least length, `digit` if it needs one, its beginnings, its issuers.
 _KINDS = """
 alnum 16: sk_live_ sk_test_ rk_live_ rk_test_ pk_live_ pk_test_ sk_org_live_ sk_org_test_ sm_aat_ sm_pat_ sm_sat_
     LTAI  # Stripe, Settlemint, Alibaba
@@ -106,13 +107,13 @@ for _line in _KINDS.strip().replace("\n    ", " ").split("\n"):
     _alphabet, _least, *_digit = _form.split()
     KINDS.append(Kind(_alphabet, int(_least), bool(_digit), tuple(_beginnings.split())))
 
-# Forms without a fixed beginning: a text in each (its sign), how many characters before it the form begins, a pattern.
-# A group `no` marks a match that is not a credential. A pattern is bounded, or has one unbounded run in which its sign
-# cannot occur again: so the search is linear in the text. Line ends may be written as escapes.
+# Forms without a fixed beginning: a marker (a text in each), the number of characters from the form's beginning to its
+# marker, and a pattern. A match with group `no` is not a credential. So that the search is linear in
+# the text, a pattern is bounded, or has one unbounded run that cannot hold its marker. Line ends may be escapes.
 _UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _SLACK = r"(?:(?<=hooks\.slack\.com)|(?<=hooks\.slack-gov\.com))"
 _LINES = r"""(?:[^"\\]|\\[^"])*?(?:-----END[A-Z0-9 ]{0,40}KEY(?:\ BLOCK)?-----|----\ END\ SSH2|(?=\\?")|\Z)"""
-BLOCKS = (  # their characters are not only those of tokens
+BLOCKS = (  # forms that also have other characters than tokens, so the whole text is searched
     ("-----BEGIN", 0, r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----" + _LINES),
     ("---- BEGIN SSH2", 0, r"----\ BEGIN\ SSH2[A-Z0-9 ]{0,40}PRIVATE\ KEY" + _LINES),
     ("Private-Lines:", 0, r"Private-Lines:[ ]?[0-9]{1,3}(?:[A-Za-z0-9+/=\s]|\\[^\"])*+"),  # PuTTY
@@ -147,8 +148,8 @@ SHAPES = (
     ("JQQJ99", 52, r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}"),  # Azure: OpenAI, DevOps and others
 )
 
-# A letter, then the letters that follow it: these pairs make up 97 % of the pairs in Python's standard library and in
-# lore's guide, counted 2026-11-26. Half the pairs of random letters are others, and three in ten of one name in 300.
+# A letter, then the letters that follow it: 97 % of the letter pairs in Python's standard library and in lore's guide,
+# counted 2026-11-26. Of random letters half the pairs are not listed; one name in 300 has three in ten unlisted.
 PAIRS = (
     "aabcdfgiklmnprstuvwxy babceijloprsuy cacdefhiklmoprstuvy dabcdefgilnorstu eabcdefgiklmnopqrstuvwxy "
     "facdefgilorstu gaeghilnorsu haeilortu iabcdefglmnoprstvxz jeu kaeils lacdefilmnopstuy mabdeilmopstuy "
@@ -156,7 +157,7 @@ PAIRS = (
     "tacdefhilmnoprstuwy uabcdefgilmnoprst vaeio waehinors xaceiptxy yceimnpsty zeiz"
 )
 
-# What follows a name: how the name ends, what separates it from the value, how the value begins.
+# The text after a name: its end, the separator, the value.
 _OPEN = r"""(?:\\*["'`])?"""
 _CLOSED = r"""\\*["'`]?\]?\*{0,2}"""
 _SEP = (
@@ -197,7 +198,8 @@ _OWNED = "(?:" + "|".join(f"(?<={owner}[-_])" for owner in _OWNERS) + "|(?<=--))
 _SHORT = """(?:(?<=[a-z0-9]_)|(?<=[?&"']))pass(?![a-z])"""  # `smtp_pass`, `?pass=`, `"pass":`
 
 
-# A sign (lower case), and for each pattern that begins there: what its `value` must look like to be hidden.
+# By marker (lower case): patterns that begin at it, each with the check of `mask._CHECKS` that its `value` must pass;
+# without a check every match is masked.
 NAMED = {
     "pass": [
         (_CHOSEN_NAME + r"[\w-]{0,24}" + _SEP + _CHOSEN, "chosen"),

@@ -1,9 +1,9 @@
-"""Evidence from bytes: in what two successive prompts differ, and what one request shows by itself.
+"""Evidence from bytes: how two successive prompts differ, and facts that one request shows by itself.
 
-`sentence()` puts the fields in words, most of them only if they have a value, with `quoted_change()`, the
-texts before and after, if the fact has both. `lore.prefix` finds the differences, `lore lint` and `lore check` the
-facts about one request. Excerpts are masked (they hold no credential of a known pattern) before they are cut. A member
-or field that lore knows is one of its own words; any other is content. `lore.model.fact` has the rules for fields.
+`sentence()` returns a fact in words: `words` with the fields filled in, and the texts before and after if both are
+quoted. `fix_word` selects the fix. `lore.prefix` finds the differences, `lore lint` and `lore check` the facts about
+one request. Excerpts are masked before they are cut. Names of members and fields have the type `Own` if lore knows
+them, else `Content`. `lore.model.fact` has the rules for fields and words.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Literal, TypeAlias
 from lore.model.fact import Content, EvidenceFact, JsonPath, Model, Name, Own, join_names, list_changes
 
 BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]
-# What varies in a text, or what the text is about; empty: not known.
+# The part of a text that varies, or its subject; empty: unknown.
 Varies: TypeAlias = Literal[
     "", "date", "directory", "token-count", "id", "temporary-path", "process-id", "counter", "repository", "memory",
     "order", "white-space",
 ]  # fmt: skip
-# How equal content is written in other bytes. A server that decodes JSON sees no difference in the first four.
+# The way in which equal content differs in bytes. A server that decodes JSON sees no difference in the first four.
 Spelling: TypeAlias = Literal[
     "shape", "member-order", "json", "number",
     "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
@@ -74,6 +74,7 @@ _FAMILIES: dict[ModelFamily, str] = {
 
 
 def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
+    """Return in words which part of the prompt has to be cached again."""
     misses = _MISSES[level]
     if level == "messages" and setting == "generation":
         # Anthropic's guide to thinking: tools and system prompt may miss as well, as models differ in its position.
@@ -101,13 +102,13 @@ class TailWithoutBreakpoint(EvidenceFact, frozen=True):
 
 
 class PromptParted(EvidenceFact, frozen=True):
-    """The prompt differs from a place on, for an unknown reason, or ends early."""
+    """The prompt differs from a place on, for an unknown reason, or ends before the previous one does."""
 
     words = (
         "{missing_segments:=0?the prompt differs from here on|the prompt ends where {missing_segments:count segment} "
         "followed in the previous one}"
     )
-    missing_segments: int = 0  # segments of the previous prompt after its end
+    missing_segments: int = 0  # segments that the previous prompt has after this one's end; 0: it differs
 
 
 class HeaderChanged(EvidenceFact, frozen=True):
@@ -119,21 +120,21 @@ class HeaderChanged(EvidenceFact, frozen=True):
         "content}"
     )
     dropped: bool = False  # the provider removes it from the prompt
-    change: Literal["changed", "added", "gone"] = "changed"  # changed, added, or gone: removed
+    change: Literal["changed", "added", "gone"] = "changed"  # gone: removed
 
 
 class ToolsChanged(EvidenceFact, frozen=True):
-    """What changed in the tool list, by name."""
+    """Changes of the tool list. Each cause fills one group of names, or `added` with `removed`."""
 
     fix_word = "{shuffled:?order}"
     added: tuple[Name, ...] = ()  # tools that the previous list does not have
     removed: tuple[Name, ...] = ()  # tools that the current list does not have
     changed: tuple[Name, ...] = ()  # tools of the same name with another definition
-    loaded: tuple[Name, ...] = ()  # deferred tools that entered the list
-    put_off: tuple[Name, ...] = ()  # announced tools that were loaded, or deferred again
-    reordered: int = 0  # tools that are at another place
+    loaded: tuple[Name, ...] = ()  # tools that a tool search found, added to the list or removed from it
+    put_off: tuple[Name, ...] = ()  # tools in both lists that became deferred, or are no longer deferred
+    reordered: int = 0  # how many tools both lists have, if their order differs
     servers: tuple[Name, ...] = ()  # MCP servers that the tools belong to
-    unnamed: int = 0  # tools beyond the named ones, of all groups above together
+    unnamed: int = 0  # tools of all groups above that are counted, not named
     shuffled: bool = False  # the definitions that changed have the same words in another order
 
     def sentence(self) -> str:
@@ -152,12 +153,12 @@ class HashesMoved(EvidenceFact, frozen=True):
     """The hashes that a client logs of its prompts differ from those of an earlier request. Texts are not logged."""
 
     section: Own  # tools, system or messages
-    turns: int  # how many requests earlier
+    turns: int  # how many requests earlier that request was; 1: the previous one
     added: tuple[Name, ...] = ()  # tools or segments that the earlier request does not have
     removed: tuple[Name, ...] = ()  # tools or segments that this request does not have
     changed: tuple[Name, ...] = ()  # tools or segments of the same name with another hash
-    reordered: int = 0  # tools or segments that are at another place
-    message: int = 0  # messages: the number from which on they differ
+    reordered: int = 0  # how many tools or segments both have, if their order differs
+    message: int = 0  # the number of the first message that differs, for `messages`; else 0
 
     def sentence(self) -> str:
         earlier = "the previous request" if self.turns == 1 else f"the request {self.turns:,} turns earlier"
@@ -176,7 +177,7 @@ class TextChanged(EvidenceFact, frozen=True):
     is_quoted = True
     fix_word = "{what:=order?order}"
     path: JsonPath  # of the text
-    what: Varies  # what the changed words are
+    what: Varies  # the kind of the changed words
     before: Content  # the earlier text around the change
     after: Content  # the later text around the change
 
@@ -204,11 +205,11 @@ class BlockMoved(EvidenceFact, frozen=True):
 
     fix_word = "{topic:=white-space?white-space}"
     path: JsonPath  # of the block, in the previous request; if it was inserted, in the current one
-    block: BlockKind  # what kind of block it is
+    block: BlockKind  # the kind of the block
     # gone: removed; added: inserted before content that was sent; moved: at another place
     change: Literal["gone", "added", "moved"]
-    excerpt: Content  # how the block begins
-    topic: Varies = ""  # its subject
+    excerpt: Content  # the beginning of the block
+    topic: Varies = ""  # the subject of its text
 
     def sentence(self) -> str:
         topic = f" ({_VARIES[self.topic]})" if self.topic else ""
@@ -222,8 +223,8 @@ class WrapperGone(EvidenceFact, frozen=True):
         "{path}: the text around the user's words{holds:? ({holds:names})} was removed, the words remain: {excerpt}…"
     )
     path: JsonPath  # of the block with the text
-    excerpt: Content  # how the removed text begins
-    holds: tuple[Own, ...] = ()  # the kinds of text, by their labels
+    excerpt: Content  # the beginning of the removed text
+    holds: tuple[Own, ...] = ()  # labels of the kinds of text in it
 
 
 class MessagesGone(EvidenceFact, frozen=True):
@@ -234,7 +235,7 @@ class MessagesGone(EvidenceFact, frozen=True):
     count: int  # removed messages
     first: JsonPath  # of the first removed message, in the previous request
     last: JsonPath  # of the last removed message, in the previous request
-    excerpt: Content  # of the first
+    excerpt: Content  # of the first removed message
 
 
 class Respelled(EvidenceFact, frozen=True):
@@ -258,8 +259,8 @@ class EmptyMember(EvidenceFact, frozen=True):
         "chat template of an open model may print them|no prompt shows it}"
     )
     path: JsonPath  # of the block or tool
-    whole: bool = False  # it is the entire block or tool
-    templated: bool = False  # a chat template may print it
+    whole: bool = False  # the entire block or tool is empty
+    templated: bool = False  # a chat template may print the empty members
 
 
 class IdChanged(EvidenceFact, frozen=True):
@@ -284,7 +285,7 @@ class ThinkingChanged(EvidenceFact, frozen=True):
     change: Literal["changed", "signature", "gone", "added", "moved"]
     members: tuple[Own, ...] = ()  # the members of the message that differ
     unknown_members: tuple[Content, ...] = ()  # those that lore does not know
-    templated: bool = False  # it precedes the user's new prompt, where the templates of most open models omit it
+    templated: bool = False  # it precedes the user's new prompt: templates of most open models omit it there
 
     def sentence(self) -> str:
         members = (*self.members, *self.unknown_members)
@@ -305,8 +306,8 @@ class ImageChanged(EvidenceFact, frozen=True):
     path: JsonPath  # of the block with the image
     # bytes: it is another image; gone: removed; in-result: it is in a tool result
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
-    before: Content | None = None  # the earlier block around the change; None: one side has no such block
-    after: Content | None = None  # the later block around the change; None: as above
+    before: Content | None = None  # the earlier block around the change; None: one of the two blocks is absent
+    after: Content | None = None  # the later block around the change; None as `before` is
 
 
 class ResultRewritten(EvidenceFact, frozen=True):
@@ -316,7 +317,7 @@ class ResultRewritten(EvidenceFact, frozen=True):
     path: JsonPath  # of the result
     before: Content  # the earlier content around the change
     after: Content  # the later content around the change
-    cleared: Content | None = None  # what the session recorded about it
+    cleared: Content | None = None  # the note of a session that cleared results; then before and after are not quoted
 
     def quoted_change(self) -> tuple[str, str] | None:
         return (self.before, self.after) if self.cleared is None else None
@@ -336,9 +337,9 @@ class ParameterChanged(EvidenceFact, frozen=True):
     before: Content | None  # None: it was absent
     after: Content | None  # None: it is absent now
     setting: Setting  # what kind of setting it is
-    family: ModelFamily  # whose rule `level` is; empty: of no known provider
-    level: CostsFrom  # from where on the change makes the cache miss
-    member: Content | None = None  # the member of the field, if lore does not know it
+    family: ModelFamily  # the models whose rule `level` states; empty: unknown provider
+    level: CostsFrom  # the first part that is not read from the cache after the change
+    member: Content | None = None  # the member of the field that changed, if lore does not know it
 
     def sentence(self) -> str:
         field = self.field if self.member is None else f"{self.field}.{self.member}"
@@ -351,8 +352,8 @@ class BetasChanged(EvidenceFact, frozen=True):
 
     added: tuple[Name, ...]  # features that only this request asks for
     removed: tuple[Name, ...]  # features that only the previous request asked for
-    family: ModelFamily  # whose rule `level` is; empty: of no known provider
-    level: CostsFrom  # from where on the change makes the cache miss
+    family: ModelFamily  # the models whose rule `level` states; empty: unknown provider
+    level: CostsFrom  # the first part that is not read from the cache after the change
 
     def sentence(self) -> str:
         changes = list_changes(("added", self.added), ("removed", self.removed))
@@ -366,7 +367,7 @@ Difference: TypeAlias = (
 )  # fmt: skip
 
 
-# What one request shows by itself, without earlier requests and usage
+# Facts that one request shows by itself, without earlier requests and usage
 
 # Why a breakpoint has no effect: its place, the lifetime it asks for, or a cache without breakpoints.
 Unmarkable: TypeAlias = Literal[
@@ -418,7 +419,7 @@ _SETTINGS: dict[RequestSetting, str] = {
 class BreakpointNotTaken(EvidenceFact, frozen=True):
     """A breakpoint has no effect."""
 
-    reason: Unmarkable  # why it has no effect
+    reason: Unmarkable  # the reason for that
     value: Content = ""  # the lifetime, section, model or member that is the reason
 
     def sentence(self) -> str:
@@ -452,8 +453,8 @@ class BreakpointsApart(EvidenceFact, frozen=True):
 class VaryingText(EvidenceFact, frozen=True):
     """Text before the history is of a kind that often varies."""
 
-    kind: VaryingKind  # what varies
-    excerpt: Content = ""  # how the varying words begin
+    kind: VaryingKind  # the kind of the varying words
+    excerpt: Content = ""  # the beginning of the varying words; empty: not quoted
 
     def sentence(self) -> str:
         return f"{_VARYING[self.kind]} precedes the history" + (f": {self.excerpt}" if self.excerpt else "")
@@ -463,7 +464,7 @@ class ToolsUnsorted(EvidenceFact, frozen=True):
     """Tools are not in the order of their names."""
 
     words = "the tools are not sorted by name: {name} follows {before}"
-    tools: int  # how many there are
+    tools: int  # how many tools the request has
     before: Name  # the tool that precedes `name` and should follow it
     name: Name  # the first tool that is out of order
 
@@ -472,8 +473,8 @@ class ImageBeforeText(EvidenceFact, frozen=True):
     """Images in the first message precede text."""
 
     words = "{images:=1?an image precedes|{images} images precede} about {tokens:,} tokens of text in the first message"
-    images: int  # how many precede the text
-    tokens: int  # of the text, estimated
+    images: int  # how many images precede the text
+    tokens: int  # of this text, estimated
 
 
 class CacheKeyMissing(EvidenceFact, frozen=True):
@@ -483,14 +484,14 @@ class CacheKeyMissing(EvidenceFact, frozen=True):
         "no prompt_cache_key: requests that begin alike may reach different machines{per_minute:?; one machine takes "
         "at most {per_minute} a minute of them}"
     )
-    per_minute: int | None  # requests with one beginning that reach one machine; None: not known
+    per_minute: int | None  # requests a minute with one beginning that one machine accepts; None: unknown
 
 
 class CacheSetting(EvidenceFact, frozen=True):
     """A field of the request works against its cache."""
 
-    setting: RequestSetting  # which field, and its fault
-    value: Content = ""  # of the field; of a key that is too long its length; empty if it does not matter
+    setting: RequestSetting  # the field and its fault
+    value: Content = ""  # of the field; of a key that is too long its length; empty: not shown
     limit: int | None = None  # the most that is allowed
 
     def sentence(self) -> str:
@@ -513,20 +514,20 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
         "tokens; this model caches from {minimum:,} tokens on"
     )
     tokens: int  # of the prompt, estimated
-    minimum: int  # of tokens that the model caches
-    behind: int | None = None  # tokens before the last breakpoint; None: no breakpoint
+    minimum: int  # tokens from which on the model caches
+    behind: int | None = None  # tokens before the last breakpoint; None: the prompt has no breakpoint
 
 
 class BelowMinimum(EvidenceFact, frozen=True):
     """The prompt, or its part up to the last breakpoint, is shorter than the model caches."""
 
     fix_word = "{marked:?|unmarked}"
-    tokens: int  # of the prompt or of this part
+    tokens: int  # of the prompt, or of its part up to the last breakpoint
     minimum: int  # tokens from which on the model caches
     model: Model | None  # that the request names; None: it names none
-    counted: bool  # from usage, not from bytes
+    counted: bool  # `tokens` come from usage; else they are estimated from bytes
     turns: int = 1  # requests of the chain that are so short; 0: one request was examined by itself
-    marked: bool = True  # the part up to the last breakpoint is meant; else the whole prompt
+    marked: bool = True  # the prompt has a breakpoint, and `tokens` precede it unless they are counted
 
     def sentence(self) -> str:
         if self.counted or not self.marked:
@@ -543,7 +544,7 @@ class VolatileText(EvidenceFact, frozen=True):
 
     words = "{on_breakpoint:?a breakpoint is set on|volatile text precedes the history:} {what}{excerpt:?: {excerpt}}"
     what: Own  # the kind of text, in words
-    excerpt: Content = ""  # how the text begins; empty if it is not quoted
+    excerpt: Content = ""  # the beginning of the text; empty: not quoted
     on_breakpoint: bool = False  # a breakpoint is set on it; else it precedes the history
 
 
@@ -551,14 +552,14 @@ class ProgramText(EvidenceFact, frozen=True):
     """A user-role message after a tool result that no user wrote."""
 
     words = "a user-role message that no user wrote follows a tool result: {excerpt}"
-    excerpt: Content  # how the message begins
+    excerpt: Content  # the beginning of the message
 
 
 class OrphanPair(EvidenceFact, frozen=True):
     """A call without its result, or a result without its call."""
 
     words = "{part:=call?a call without its result|a result without its call}: {name}"
-    part: Literal["call", "result"]  # which of the two is there
+    part: Literal["call", "result"]  # the one that the request has
     name: Name  # the id that both share, or the tool's name if calls have no id; empty: unknown
 
 

@@ -1,8 +1,8 @@
 """Slice JSON text without decoding it: every result is a piece of the input, with its spelling and white space.
 
-msgspec's `Raw` does the work. It refuses escapes of lone surrogates, which JavaScript writes (`"\\ud83d"` of an emoji
-that was cut in two): in such text these escapes are exchanged for others while msgspec slices it, or a regular
-expression finds the pieces. Only `raw_members` and `is_json` validate; the other functions expect valid JSON.
+msgspec's `Raw` does this. It rejects escapes of lone surrogates, which JavaScript writes (`"\\ud83d"` of an emoji that
+was cut in two): such escapes are replaced while msgspec slices the text, or, if that fails, a scanner slices it. Only
+`raw_members` and `is_json` validate; the other functions expect valid JSON.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from lore.model.canonical import decode, encode, has_surrogate_escape, printable
 from lore.model.deferred import pattern
 from lore.model.limits import RECORD_LEVELS
 
-_TABLE = msgspec.json.Decoder(dict[str, Raw])
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _RAW = msgspec.json.Decoder(Raw)
 _SPACES = b" \t\r\n"
 _SPACE = pattern(rb"[ \t\r\n]*")
-_MAY_OPEN = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # first bytes of an object's text
-_PIECE = 1024 * 1024
-LARGEST = 4 * 1024 * 1024  # bytes of an object whose members are kept with it
+_OBJECT_STARTS = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # first bytes of an object's text
+_PIECE = 1024 * 1024  # bytes that are decoded at a time
+LARGEST = 4 * 1024 * 1024  # bytes up to which an object's members are kept with it
 
 
 class Sliced(bytes):
-    """The text of a JSON object together with its members."""
+    """The text of a JSON object, with its members, so that `raw_members` and `sliced_members` do not slice it again."""
 
     members: dict[str, bytes]  # values as JSON, by key
 
     @classmethod
     def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:
-        """Return the text with its members kept for later calls; the text alone if it has more than `LARGEST` bytes."""
+        """Return a `Sliced` of the text and its members; the plain text if it has more than `LARGEST` bytes."""
         if len(raw) > LARGEST or isinstance(raw, cls):
             return raw
         sliced = cls(raw)
@@ -45,29 +45,29 @@ class Sliced(bytes):
 
 # Lone surrogates: msgspec accepts escapes `\uExxx` in place of `\uDxxx`
 
-_HIDDEN = pattern("[\ue000-\uefff]")
+_HIDDEN = pattern("[\ue000-\uefff]")  # the characters that stand for surrogates
 
 
-def _hide_halves(raw: bytes) -> bytes:
-    """Replace escapes `\\uDxxx` by `\\uExxx`; ValueError if the text has such characters itself."""
+def _hide_surrogates(raw: bytes) -> bytes:
+    """Return the text with escapes `\\uExxx` in place of `\\uDxxx`; ValueError if it already has such characters."""
     if b"\\ue" in raw or b"\\uE" in raw or b"\xee" in raw:  # escapes and UTF-8 of U+E000 to U+EFFF
         raise ValueError("characters of U+E000 to U+EFFF")
     return raw.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE")
 
 
-def _show_halves(value: Raw) -> bytes:
+def _show_surrogates(value: Raw) -> bytes:
     raw = bytes(value)
     return raw.replace(b"\\ue", b"\\ud").replace(b"\\uE", b"\\uD") if b"\\u" in raw else raw
 
 
-def _table_with_halves(raw: bytes) -> dict[str, bytes]:
-    """Return the values of an object by key; ValueError for broken JSON, and for text that only a scan can slice."""
+def _members_with_surrogates(raw: bytes) -> dict[str, bytes]:
+    """Return the values of an object by key; ValueError for broken JSON, and if only the scanner can slice it."""
     members: dict[str, bytes] = {}
-    for hidden_key, value in _TABLE.decode(_hide_halves(raw)).items():
+    for hidden_key, value in _MEMBERS.decode(_hide_surrogates(raw)).items():
         if "\\" in hidden_key:
             raise ValueError("`\\\\ud83d` in a key may be a backslash and five letters")
         key = _HIDDEN.sub(lambda match: chr(ord(match[0]) - 0x1000), hidden_key)
-        members[key.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")] = _show_halves(value)
+        members[key.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")] = _show_surrogates(value)
     return members
 
 
@@ -75,7 +75,7 @@ def _table_with_halves(raw: bytes) -> dict[str, bytes]:
 
 
 def check_text(data: bytes) -> None:
-    """Raise UnicodeDecodeError if bytes are not UTF-8. Decodes pieces: one emoji makes a text 4 times as large."""
+    """Raise UnicodeDecodeError if bytes are not UTF-8. Decodes in pieces: one emoji makes a text 4 times as large."""
     if not data.isascii():
         decoder = codecs.getincrementaldecoder("utf-8")()
         for at in range(0, len(data), _PIECE):
@@ -84,10 +84,10 @@ def check_text(data: bytes) -> None:
 
 
 def is_json(data: bytes) -> bool:
-    """Return whether bytes are one JSON value in UTF-8 that is not nested too deeply, lone surrogates allowed."""
+    """Return whether bytes are one JSON value in UTF-8 that is not nested too deeply; it may have lone surrogates."""
     try:
         _RAW.decode(data)
-        check_text(data)  # msgspec skips strings without a look
+        check_text(data)  # msgspec skips strings without checking them
         return True
     except (msgspec.DecodeError, UnicodeDecodeError):
         if not has_surrogate_escape(data):
@@ -106,10 +106,10 @@ def raw_members(raw: bytes) -> dict[str, bytes] | None:
     """Return a valid JSON object's values as JSON, by decoded key, the last of equal keys; None for other bytes."""
     if isinstance(raw, Sliced):
         return dict(raw.members)
-    if raw[:1] not in _MAY_OPEN:
+    if raw[:1] not in _OBJECT_STARTS:
         return None
     try:
-        fast = _TABLE.decode(raw)
+        fast = _MEMBERS.decode(raw)
         check_text(raw)
         return {key: bytes(value) for key, value in fast.items()}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -121,7 +121,7 @@ def raw_members(raw: bytes) -> dict[str, bytes] | None:
         return None
     try:
         check_text(raw)
-        return _table_with_halves(raw)
+        return _members_with_surrogates(raw)
     except (ValueError, RecursionError):
         return {m.key: raw[m.value : m.end] for m in _scan_members(raw)} if is_json(raw) else None
 
@@ -130,20 +130,20 @@ def raw_members(raw: bytes) -> dict[str, bytes] | None:
 
 
 def sliced_members(raw: bytes) -> dict[str, bytes]:
-    """Return the values of an object of valid JSON as JSON, by decoded key; empty for anything else.
+    """Return a JSON object's values as JSON, by decoded key, the last of equal keys; empty for any other value.
 
     Unlike `raw_members` it does not check that the bytes are UTF-8, which costs as much as slicing.
     """
     if isinstance(raw, Sliced):
         return dict(raw.members)
     try:
-        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()} if raw[:1] in _MAY_OPEN else {}
+        return {key: bytes(value) for key, value in _MEMBERS.decode(raw).items()} if raw[:1] in _OBJECT_STARTS else {}
     except (ValueError, RecursionError):
         return raw_members(raw) or {}
 
 
 def array(raw: bytes) -> list[bytes]:
-    """Return the elements of a JSON array as JSON, in order; empty for anything else."""
+    """Return the elements of a JSON array as JSON, in order; empty for any other value."""
     try:
         return [bytes(element) for element in _ARRAY.decode(raw)]
     except msgspec.ValidationError:
@@ -151,7 +151,7 @@ def array(raw: bytes) -> list[bytes]:
     except (ValueError, RecursionError):
         pass
     try:
-        return [_show_halves(element) for element in _ARRAY.decode(_hide_halves(raw))]
+        return [_show_surrogates(element) for element in _ARRAY.decode(_hide_surrogates(raw))]
     except (ValueError, RecursionError):
         return [raw[start:end] for start, end in element_ranges(raw)]
 
@@ -162,7 +162,7 @@ def first_element(raw: bytes) -> bytes:
 
 
 def object_of(members: Mapping[str, bytes]) -> bytes:
-    """Return a compact JSON object: `members` by plain key, with values that are JSON, in their order."""
+    """Return the JSON object of these members, without white space; keys are decoded, values JSON."""
     return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
 
 
@@ -179,9 +179,9 @@ class Member(Struct, frozen=True):
 
 
 def member_ranges(raw: bytes) -> list[Member]:
-    """Return the places of a JSON object's members in `raw`, in order, duplicates included; anything else has none."""
+    """Return the places of a JSON object's members, in order, with repeated keys; empty for any other value."""
     try:
-        fast = _TABLE.decode(raw)
+        fast = _MEMBERS.decode(raw)
     except (ValueError, RecursionError):
         return _scan_members(raw)
     members: list[Member] = []
@@ -201,9 +201,9 @@ def member_ranges(raw: bytes) -> list[Member]:
 
 
 def element_ranges(raw: bytes) -> list[tuple[int, int]]:
-    """Return the half-open byte ranges of the elements of a JSON array, in order; anything else has none."""
+    """Return the half-open byte ranges of a JSON array's elements, in order; empty for any other value."""
     begin = _skip_space(raw, 0)
-    return list(_pieces(raw, begin)) if raw[begin : begin + 1] == b"[" else []
+    return list(_split_container(raw, begin)) if raw[begin : begin + 1] == b"[" else []
 
 
 def without_member(raw: bytes, key: str) -> bytes:
@@ -220,12 +220,12 @@ def without_member(raw: bytes, key: str) -> bytes:
 def leaf_in(raw: bytes, offset: int) -> tuple[str, int]:
     """Return path (`.content[2].text`) and start of the innermost value that holds the byte at `offset`.
 
-    A byte of punctuation, white space or a key belongs to the container around it: `("", 0)` for the outermost one.
+    Punctuation, white space and keys belong to the container around them; that of the whole text is `("", 0)`.
     `raw` must not begin with white space.
     """
     path, base = "", 0
     while raw[:1] in (b"{", b"["):
-        inner = next((value for value in _values(raw) if value[1] <= offset < value[2]), None)
+        inner = next((value for value in _value_ranges(raw) if value[1] <= offset < value[2]), None)
         if inner is None:
             break
         step, start, end = inner
@@ -233,8 +233,8 @@ def leaf_in(raw: bytes, offset: int) -> tuple[str, int]:
     return path, base
 
 
-def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield a step of a path for each value in a container, and where the value begins and ends."""
+def _value_ranges(raw: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield the path step (`.key`, `[0]`), start and end of each value in a container."""
     if raw[:1] == b"{":
         yield from (("." + printable(member.key), member.value, member.end) for member in member_ranges(raw))
         return
@@ -249,9 +249,9 @@ _STEP = pattern(r"\[(\d{1,9})\]|([^.\[\]]+)")
 
 
 def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | None:
-    """Return the half-open byte range of the value at a path (`messages[3].content[0]`); None if there is none.
+    """Return the half-open byte range of the value at a path (`messages[3].content[0]`); None if it has no such value.
 
-    Of equal keys the last counts; elements that are objects with `uncounted` as their only member have no number.
+    Of equal keys the last counts. Indexes skip elements that are objects whose only member is `uncounted`.
     """
     start, end = 0, len(raw)
     for step in _STEP.finditer(path):
@@ -271,20 +271,20 @@ def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | No
     return start, end
 
 
-# A token scanner. Possessive quantifiers: a string without an end fails at once instead of after much backtracking.
+# The scanner. Possessive quantifiers: a string without an end fails at once instead of after much backtracking.
 _STRING = pattern(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_WITHIN = pattern(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
-_BESIDE = pattern(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
+_NEXT_BRACKET = pattern(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
+_NEXT_BRACKET_OR_COMMA = pattern(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
 
 
 def _skip_space(raw: bytes, at: int) -> int:
     return _SPACE.match(raw, at).end()  # pyright: ignore[reportOptionalMemberAccess] - it matches anywhere
 
 
-def _pieces(raw: bytes, opening: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges between the top-level commas of the container that opens at `opening`, without white space."""
+def _split_container(raw: bytes, opening: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the elements or members of the container that opens at `opening`, without outer space."""
     depth, begin, at = 1, opening + 1, opening + 1
-    while (match := (_BESIDE if depth == 1 else _WITHIN).match(raw, at)) is not None:
+    while (match := (_NEXT_BRACKET_OR_COMMA if depth == 1 else _NEXT_BRACKET).match(raw, at)) is not None:
         (first, at), token = match.span(1), match[1]
         if token == b",":
             yield _without_space(raw, begin, first)
@@ -308,7 +308,7 @@ def _without_space(raw: bytes, start: int, end: int) -> tuple[int, int]:
 def _scan_members(raw: bytes) -> list[Member]:
     opening = _skip_space(raw, 0)
     members: list[Member] = []
-    for start, end in _pieces(raw, opening) if raw[opening : opening + 1] == b"{" else ():
+    for start, end in _split_container(raw, opening) if raw[opening : opening + 1] == b"{" else ():
         token = _STRING.match(raw, start)
         colon = raw.find(b":", start if token is None else token.end(), end)
         if token is not None and colon >= 0:
@@ -316,21 +316,21 @@ def _scan_members(raw: bytes) -> list[Member]:
     return members
 
 
-# Depth: parsers refuse values that are nested deeply, each at another level, so lore decides before they do.
+# Depth: each parser rejects nested values from another depth on, so lore has a limit below theirs, `RECORD_LEVELS`.
 
-_STRETCH = 16 * 1024  # bytes in which values are seldom nested so deeply
-_TEXT = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_STRETCH = 16 * 1024  # bytes that are counted at a time; they rarely hold `RECORD_LEVELS` opening brackets
+_STRING_OR_OPEN = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
-_BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_HIDDEN_LEVELS = 8  # times that empty pairs are removed, before the remaining brackets are counted
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STRIPPED_LEVELS = 8  # levels that are removed as empty pairs, before the remaining brackets are counted
 _RUNS = pattern(rb"(\[*+)(\]*+)")
 
 
 def is_deep(data: bytes) -> bool:
-    """Return whether a record is nested deeper than lore reads.
+    """Return whether a record is nested deeper than `RECORD_LEVELS`.
 
-    Counts the brackets, and looks at each one only if enough of them open within a stretch. Closing brackets inside
-    strings may hide a level; then the parser's own limit of 1,024 levels applies.
+    Counts brackets by stretches, and calls `_is_nested` only if enough of them open. Closing brackets inside strings
+    may hide levels, so False can be wrong; then the parser's own limit of 1,024 levels applies.
     """
     size, most = len(data), RECORD_LEVELS + 1
     if size < most:
@@ -350,15 +350,15 @@ def is_deep(data: bytes) -> bool:
 
 
 def _is_nested(data: bytes) -> bool:
-    """Return exactly whether a record is nested deeper than lore reads.
+    """Return exactly whether a record is nested deeper than `RECORD_LEVELS`.
 
     Removing every empty pair (`[]`) makes a value one level shallower. A few rounds remove most brackets; the remaining
     ones are counted run by run.
     """
-    brackets = (_TEXT.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
-    for _ in range(_HIDDEN_LEVELS):
+    brackets = (_STRING_OR_OPEN.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _NOT_BRACKETS)
+    for _ in range(_STRIPPED_LEVELS):
         brackets = brackets.replace(b"[]", b"")
-    depth = _HIDDEN_LEVELS
+    depth = _STRIPPED_LEVELS
     for run in _RUNS.finditer(brackets):
         depth += len(run[1])
         if depth > RECORD_LEVELS:

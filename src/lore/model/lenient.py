@@ -1,8 +1,8 @@
-"""Decode JSON that msgspec refuses into the same structs: lone surrogates, camelCase keys, unknown keys.
+"""Decode JSON into structs when msgspec rejects it: lone surrogates, camelCase keys, unknown keys.
 
-JavaScript writes lone surrogates, other programs spell lore's keys in camelCase, and a later version may write keys
+JavaScript writes lone surrogates, other programs write lore's keys in camelCase, and a later version may write keys
 that this one does not know. Fields of type `Raw` are exact slices of the text. `convert` is slow, as it parses each
-nesting level separately: try a msgspec decoder first, unless keys may have the other spelling.
+nesting level separately: try a msgspec decoder first, unless keys may be in camelCase.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _CAPITAL = pattern(r"(?<=[a-z0-9])([A-Z])")
 
 
 def snake(name: str) -> str:
-    """Return a camelCase name as snake_case (`callId`: `call_id`); names without inner capitals stay."""
+    """Return a camelCase name in snake_case: `call_id` for `callId`; a name without inner capitals is unchanged."""
     return _CAPITAL.sub(lambda match: "_" + match[1].lower(), name)
 
 
 def camel(name: str) -> str:
-    """Return a snake_case name as camelCase (`call_id`: `callId`); `write_5m`: `write5m`."""
+    """Return a snake_case name in camelCase: `callId` for `call_id`, `write5m` for `write_5m`."""
     return _UNDERSCORE.sub(lambda match: match[1].upper(), name)
 
 
 def decode_tolerating_surrogates(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
     """Decode JSON with `decoder`, or with `convert` if msgspec cannot parse the text (lone surrogates, deep nesting).
 
-    `decoder` knows one spelling of a key: another one is unknown and ignored, or raises msgspec's ValidationError, a
-    ValueError, if the struct forbids unknown keys or requires the field. Raises as `convert` if no parser accepts it.
+    `decoder` ignores keys in camelCase, like other unknown ones. JSON that does not fit its type (a wrong value, a
+    missing field, a forbidden key) raises msgspec's ValidationError, a ValueError; other text raises as in `convert`.
     """
     try:
         return decoder.decode(data)
@@ -52,7 +52,7 @@ def decode_tolerating_surrogates(decoder: msgspec.json.Decoder[T], data: bytes |
 
 
 def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
-    """Return a function that decodes JSON into `kind` as `decode_tolerating_surrogates` does."""
+    """Return `decode_tolerating_surrogates` with a decoder of `kind`, as a function of the JSON."""
     return partial(decode_tolerating_surrogates, msgspec.json.Decoder(kind))
 
 
@@ -60,16 +60,16 @@ def convert(raw: bytes, kind: Any) -> Any:
     """Decode JSON text into `kind`; skips unknown keys, reads known ones in snake_case or camelCase.
 
     Raises ValueError if it is not JSON, is nested too deeply, has a wrong type, lacks a field, or has a lone surrogate
-    in a value that `kind` decodes; a field of type `Raw` keeps one as it is.
+    in a value that is decoded; a `Raw` field keeps lone surrogates.
     """
     if not is_json(raw):
         with suppress(RecursionError):
             decode(raw)  # raises the parser's message
         raise ValueError(f"nested more than {RECORD_LEVELS:,} levels deep")
-    return _convert(raw.strip(b" \t\r\n"), kind)
+    return _convert_valid(raw.strip(b" \t\r\n"), kind)
 
 
-def _convert(raw: bytes, kind: Any) -> Any:
+def _convert_valid(raw: bytes, kind: Any) -> Any:
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     structs = [option for option in options if isinstance(option, type) and issubclass(option, Struct)]
     if structs and raw[:1] == b"{":
@@ -77,11 +77,11 @@ def _convert(raw: bytes, kind: Any) -> Any:
     for option in options:
         container, inner = get_origin(option), get_args(option)
         if container is dict and raw[:1] == b"{":
-            return {key: _convert(value, inner[1]) for key, value in (raw_members(raw) or {}).items()}
+            return {key: _convert_valid(value, inner[1]) for key, value in (raw_members(raw) or {}).items()}
         if container in (list, tuple) and raw[:1] == b"[":
             elements = array(raw)
             kinds = inner if container is tuple and inner[-1] is not Ellipsis else inner[:1] * len(elements)
-            values = [_convert(element, kind) for element, kind in zip(elements, kinds, strict=True)]
+            values = [_convert_valid(element, kind) for element, kind in zip(elements, kinds, strict=True)]
             return tuple(values) if container is tuple else values
     return Raw(raw) if Raw in options else _decoder(kind).decode(raw)
 
@@ -91,13 +91,13 @@ _decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decode
 
 @cache
 def _fields(struct: Any) -> dict[str, FieldInfo]:
-    """Return a struct's fields by their names as they are encoded, and in camelCase and snake_case."""
+    """Return a struct's fields by each spelling of their keys: as encoded, in snake_case and in camelCase."""
     every = fields(struct)
     return {spelled(field.encode_name): field for spelled in (camel, snake, str) for field in every}
 
 
 def _convert_struct(raw: bytes, structs: list[Any]) -> Any:
-    """Decode an object into the struct that its tag names; an item's tag may be spelled `kind` instead of `type`."""
+    """Decode an object into the struct of its tag; the member that holds the tag may also be named `kind`."""
     members = raw_members(raw) or {}
     struct, tag_field = structs[0], structs[0].__struct_config__.tag_field or ""
     if len(structs) > 1:
@@ -109,7 +109,7 @@ def _convert_struct(raw: bytes, structs: list[Any]) -> Any:
     for key, value in members.items():
         field = fields_by_name.get(key) or fields_by_name.get(snake(key))
         if field is not None:
-            values[field.name] = _convert(value, field.type)
+            values[field.name] = _convert_valid(value, field.type)
     for field in fields_by_name.values():
         if field.required and field.name not in values:
             raise msgspec.ValidationError(f"missing field {field.encode_name!r}")

@@ -1,6 +1,6 @@
 """Session state: the result of folding events. Immutable; `fold.step.Folding` makes the next state.
 
-Successive states share what does not change. A compaction removes items from the state, while the log keeps them. Each
+Successive states share unchanged parts. A compaction removes items from the state, while the log keeps them. Each
 chain has its own model, system prompt, tools and parameters, which it inherits from the header.
 """
 
@@ -22,15 +22,15 @@ from lore.model.mask import cut_masked
 from lore.model.vector import Vector
 
 DividerPlace: TypeAlias = Literal["before", "after"]
-UTILITY = "utility-"  # prefix of chain names: calls that a client makes for itself
-CHATS = "chat-"  # prefix of chain names: further conversations in one file
-MOST_NAMES = 64  # names in one sign: bounds the state of a session
-LONGEST = 80  # characters of a name or a value in a sign
-QUOTED = 120  # characters of a hook's text in a sign
-HOOKS = ("hook-context", "preview-context")  # signs with a hook's text
+UTILITY = "utility-"  # names of chains of calls that a client makes for itself begin so
+CHATS = "chat-"  # names of chains of further conversations in one file begin so
+MOST_NAMES = 64  # limit of names in one sign
+LONGEST = 80  # limit of characters of a name or a value in a sign
+QUOTED = 120  # limit of characters of a hook's text in a sign
+HOOKS = ("hook-context", "preview-context")  # signs whose `after` is a hook's text
 
-# Facts in a recording, other than the text of requests, that may move the prefix. A sign states an observation, never
-# its effect. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
+# Facts in a recording, outside the text of requests, that may change the prefix: by name, in words. A sign states an
+# observation, never its effect. A reader reports it with an `observed` event, the fold keeps it for the next turn.
 SIGNS: dict[str, str] = {
     "client-version": "the client's version changed",
     "provider": "the provider changed",
@@ -60,36 +60,36 @@ SIGNS: dict[str, str] = {
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """An item of the timeline. Adjacent entries of one group are one message: text and parallel calls of a response."""
+    """An item of the timeline with its turn and group."""
 
     item: Item  # a message, a call with its result, or a divider
     turn: int  # the turn during which the item came; 0 before the first
-    group: int  # the response that the item belongs to
+    group: int  # adjacent entries of one group are one message: text and parallel calls of a response
 
 
 class Change(Struct, frozen=True, gc=False):
     """A recorded reason for the next prompt to differ."""
 
     cause: str  # a finding code
-    detail: str  # what changed, such as the names of two models
+    detail: str  # the change in words, such as "model changed from A to B"
 
 
 class Sign(Struct, frozen=True, gc=False):
-    """A fact outside the timeline that may move the prefix."""
+    """An observed fact outside the timeline that may change the prefix."""
 
     name: str  # one of `SIGNS`
     names: tuple[str, ...] = ()  # tools, servers, skills, commands or hooks that were added or ran
-    removed: tuple[str, ...] = ()  # those that were removed
+    removed: tuple[str, ...] = ()  # tools or servers that were removed
     before: str = ""  # the old value of a setting or version
     after: str = ""  # its new value; of a hook the beginning of its text
-    version: str = ""  # version of the client that showed it
-    line: int | None = None  # of the log that shows it; None in a session's state
+    version: str = ""  # version of the client that recorded it
+    line: int | None = None  # the line of the log that shows it; None in a session's state
 
 
 def bounded_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the first `MOST_NAMES` different names in order, without empty ones.
 
-    A name of more than `LONGEST` characters is masked and cut, before names are compared.
+    Names of over `LONGEST` characters are first masked and cut.
     """
     return tuple(islice(dict.fromkeys(cut_masked(name, LONGEST) for name in names if name), MOST_NAMES))
 
@@ -100,15 +100,15 @@ class OpenTurn(Struct, frozen=True, gc=False):
     turn: int  # its number in the chain
     at: str | None = None  # when the request was sent, as recorded
     context: Raw = NULL  # the volatile context of the request, as JSON
-    since: tuple[Change, ...] = ()  # changes after the previous request
-    signs: tuple[Sign, ...] = ()  # signs seen after the previous request
-    breakpoints: tuple[Mark, ...] | None = None  # that the log records for the request; None: none are recorded
-    call: Call | None = None  # facts about the request, if it was recorded
-    given_up: str = ""  # the chain from which this one restarted
+    since: tuple[Change, ...] = ()  # changes between the previous request and this one
+    signs: tuple[Sign, ...] = ()  # signs between the previous request and this one
+    breakpoints: tuple[Mark, ...] | None = None  # that the log records for the request; None: not recorded
+    call: Call | None = None  # facts about the request apart from its body; None: not recorded
+    given_up: str = ""  # the chain that the client left for this one, without its tools; empty: none
 
 
 class ClosedTurn(Struct, frozen=True, gc=False):
-    """The end of a request."""
+    """The end of a request, as its `turn_completed`, `turn_failed` or `turn_canceled` event describes it."""
 
     turn: int  # its number in the chain
     state: str  # `completed`, `failed` or `canceled`
@@ -129,10 +129,10 @@ class Fact(Struct, frozen=True):
 
 
 class Index:
-    """The places of items by uuid and by call id, in one version of a timeline. A cache: it is never saved.
+    """The places (numbers of items before them) of items by uuid and by call id, in one version of a timeline.
 
-    It belongs to the newest version; folding an older one again builds another. Items are numbered as they come, and
-    keep their number when an earlier item is removed: a place is the number less the removed numbers before it.
+    A cache that is never saved. A method that changes it makes the changed timeline its `owner`. An item keeps the
+    number that it got when it came: its place is this number less the count of smaller numbers that were removed.
     """
 
     __slots__ = ("call_numbers", "has_repeated_calls", "numbers", "owner", "removed")
@@ -147,18 +147,18 @@ class Index:
         self.removed: list[int] = []  # numbers of removed items, ascending
 
     def place(self, uuid: str) -> int | None:
-        """Return the place (number of items before it) of the item of this uuid; None if the timeline has none."""
+        """Return the place of the item of this uuid; None if the timeline has none."""
         return self._place(self.numbers.get(uuid))
 
     def call(self, call_id: str) -> int | None:
-        """Return the place (number of items before it) of the last call of this id; None if the timeline has none."""
+        """Return the place of the last call of this id; None if the timeline has none."""
         return self._place(self.call_numbers.get(call_id))
 
     def _place(self, number: int | None) -> int | None:
         return number if number is None or not self.removed else number - bisect_left(self.removed, number)
 
     def add(self, item: Item, after: Vector[Entry]) -> None:
-        """Add an item that was appended; `after` is the timeline with it, which the index then belongs to."""
+        """Add an item that was appended; `after` is the timeline with it."""
         self._set_number(item, len(after) - 1 + len(self.removed))
         self.owner = after
 
@@ -170,7 +170,7 @@ class Index:
             self.call_numbers[item.call_id] = max(last_number, number)
 
     def replace(self, item: Item, new: Item, after: Vector[Entry]) -> None:
-        """Replace `item` by `new`, of its uuid and place; `after` is the timeline with `new`. Usually O(1)."""
+        """Replace `item` by `new`, which has its uuid and place; `after` is the timeline with `new`. Usually O(1)."""
         if isinstance(item, ToolCall) and not (isinstance(new, ToolCall) and new.call_id == item.call_id):
             if self.has_repeated_calls:  # an earlier call of this id may be the last one now
                 self.__init__(after)
@@ -180,7 +180,7 @@ class Index:
         self.owner = after
 
     def insert(self, after: Vector[Entry], place: int) -> None:
-        """Add the item that `after`, the timeline with it, has at `place`; later items move by one.
+        """Add the item that was inserted at `place`, and move later items by one; `after` is the timeline with it.
 
         Costs O(items from there on), or O(all) if an item was removed before or a call id occurs twice.
         """
@@ -198,7 +198,7 @@ class Index:
     def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
         """Remove these items (KeyError for an unknown one); `after` is the timeline without them.
 
-        Costs O(log n) each; O(all) if a call id occurs twice, or once over 1,024 more were removed than remain.
+        Builds the index again, in O(all), if a call id occurs twice or the removed items outnumber the others by 1,024.
         """
         if self.has_repeated_calls or len(self.removed) > len(after) + 1024:
             self.__init__(after)
@@ -211,23 +211,23 @@ class Index:
 
 
 class Stream(Struct, frozen=True):
-    """Text of a message that is still arriving."""
+    """Text of an assistant message that is still arriving."""
 
-    place: int  # of the message
-    deltas: Vector[Raw]  # JSON strings that are not joined to it yet
+    place: int  # the place of the message
+    deltas: Vector[Raw]  # JSON strings that are not joined to its text yet
 
 
 class Chain(Struct):
     """The state of one conversation: the main one, a subagent's, or a client's own call.
 
-    Never changed once a session holds it: the fold works on copies.
+    A chain that a `FoldedSession` holds never changes: the fold changes copies.
     """
 
     id: str = MAIN  # its name
     kind: str = "main"  # `main`, `subagent` or `utility`
-    model: str | None = None  # that its requests name now; None: unknown
-    system: Raw = NULL  # of its requests now: a string or a list of strings, as JSON
-    tools: tuple[Raw, ...] | None = None  # of its requests now; None: not recorded
+    model: str | None = None  # the model that its next request names; None: unknown
+    system: Raw = NULL  # the current system prompt: a string or a list of strings, as JSON
+    tools: tuple[Raw, ...] | None = None  # current definitions of tools; None: not recorded
     params: Raw = NULL  # the other fields of its requests, as JSON
     dialect: str | None = None  # if its requests have another dialect than the session's
     entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])  # the timeline
@@ -235,21 +235,24 @@ class Chain(Struct):
     turns: int = 0  # requests so far
     turn: OpenTurn | None = None  # the latest request
     last: ClosedTurn | None = None  # the end of the latest request, once it has come
-    previous: int | None = None  # number of the previous request, if it has ended; its last line may come late
+    previous: int | None = None  # the turn before the latest, if it ended in time: its end may come again; else None
     since: tuple[Change, ...] = ()  # changes after the latest request
     signs: tuple[Sign, ...] = ()  # signs seen after the latest request
     sent_entries: int = 0  # entries in the latest request
     sent_before: int = 0  # entries in the request before it
-    pinned: tuple[Fact, ...] | None = None  # knowledge in the system prompt since the first request or the last reset
-    pinned_layers: tuple[Layer, ...] = ()  # late layers there
+    # knowledge in the system prompt, as it was at the first request or the last reset; None: the next request sets it
+    pinned: tuple[Fact, ...] | None = None
+    pinned_layers: tuple[Layer, ...] = ()  # late layers that are in the system prompt with `pinned`
     announced: bool = False  # the system prompt announces the token of deltas: the first turn had knowledge
     short_ids: Mapping[str, str] = {}  # short form of each id that a prompt has shown
-    reset: int | None = None  # the turn of the last reset that named its turn
+    reset: int | None = None  # the turn that the last cache reset named; None: no reset named one
     deltas: dict[int, Insert] = {}  # durable deltas by number
     seqs: int = 0  # number of the next delta
     persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context of turns, in their order
-    outside: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context that compactions asked for
-    waiting: TurnStarted | None = None  # the turn whose context was not sent yet; the next request sends it
+    outside: Vector[Insert] = msgspec.field(
+        default_factory=Vector[Insert]
+    )  # context that programs added at compactions
+    waiting: TurnStarted | None = None  # a turn whose context is not written into the history yet
     unsaved: tuple[Event, ...] = ()  # events that lore derived and the log does not hold yet
     stream: Stream | None = None  # text that is still arriving
     divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the kept items
@@ -257,7 +260,7 @@ class Chain(Struct):
 
 
 def with_streamed_text(chain: Chain) -> Chain:
-    """Return the chain with its streamed text joined to its message. Read items only from such a chain."""
+    """Return a copy of the chain with its streamed text joined to its message; without such text the chain itself."""
     stream = chain.stream
     if stream is None:
         return chain
@@ -274,7 +277,7 @@ def with_streamed_text(chain: Chain) -> Chain:
 
 
 def _join_texts(text: Raw, deltas: list[Raw]) -> Raw:
-    """Concatenate JSON strings without decoding them: a pair of surrogates may be split between two."""
+    """Concatenate JSON strings without decoding them, since two may hold the halves of a surrogate pair."""
     pieces = [text, *deltas] if not is_absent(text) else deltas
     return Raw(b'"' + b"".join([bytes(piece)[1:-1] for piece in pieces]) + b'"')
 
@@ -282,13 +285,13 @@ def _join_texts(text: Raw, deltas: list[Raw]) -> Raw:
 class FoldedSession(Struct, frozen=True):
     """The state of a whole session."""
 
-    id: str = ""  # as its header names it
+    id: str = ""  # as the header names it
     at: str | None = None  # when the session began, as it was recorded
     format: str = "lore"  # the format that it was recorded in
-    adopted: bool = False  # another tool recorded it, and it continues with events of lore's own
-    model: str | None = None  # as its header names it
-    dialect: str | None = None  # in which requests are written; None: by the model
-    provider: str | None = None  # who serves it, as its client says
+    adopted: bool = False  # another tool recorded it, and then lore added events of its own
+    model: str | None = None  # as the header names it
+    dialect: str | None = None  # the shape of its requests; None: the model decides
+    provider: str | None = None  # the provider, as the client names it
     title: str | None = None  # the name that its agent or its user gave it
     system: Raw = NULL  # the persisted system prompt: a string or a list of strings, as JSON
     tools: tuple[Raw, ...] | None = None  # definitions, in their order; None: not recorded
@@ -296,10 +299,10 @@ class FoldedSession(Struct, frozen=True):
     attachments: tuple[str, ...] = ()  # names of attached files
     started: bool = False  # a header was read
     start_layers: tuple[Layer, ...] = ()  # `once_at_start` layers before the first turn
-    late_layers: tuple[Layer, ...] = ()  # and those after it
+    late_layers: tuple[Layer, ...] = ()  # `once_at_start` layers after the first turn began
     turn_layers: tuple[Layer, ...] = ()  # `every_turn` layers
     knowledge: dict[str, Fact] = {}  # entries by id
-    removed: dict[str, None] = {}  # ids of entries that were removed
+    removed: dict[str, None] = {}  # ids of removed knowledge
     chains: dict[str, Chain] = {}  # by name, in the order in which they began
     divider: DividerPlace = "before"  # setting: where a compaction of its chains puts the divider
 
@@ -312,11 +315,11 @@ class FoldedSession(Struct, frozen=True):
         return self.adopted or self.format == "lore"
 
     def chain(self, name: str) -> Chain:
-        """Return a chain's state; a chain that has not begun is a new one (`new_chain`), which is not kept."""
+        """Return a chain's state; for an unknown name a new chain (`new_chain`), which `chains` does not get."""
         return self.chains.get(name) or self.new_chain(name)
 
     def new_chain(self, name: str) -> Chain:
-        """Return a chain before its first event, with what the header says; its kind follows from its name."""
+        """Return a chain before its first event, with the values of the header; its kind follows from its name."""
         kind = (
             "main" if name == MAIN or name.startswith(CHATS) else "utility" if name.startswith(UTILITY) else "subagent"
         )
@@ -325,6 +328,6 @@ class FoldedSession(Struct, frozen=True):
     def main(self) -> Chain:
         """Return the main chain with streamed text joined to its message.
 
-        If a log has no main one (a subagent's own file) it is the first chain; before any has begun, an empty one.
+        Without a main chain (in a subagent's own file), return the first one; without any chain, an empty one.
         """
         return with_streamed_text(self.chains.get(MAIN) or next(iter(self.chains.values()), Chain()))

@@ -1,8 +1,8 @@
-"""One model request: its content (`Prompt`), as readers of captures return it (`Exchange`), as it is judged (`Turn`).
+"""One model request: its content (`Prompt`), its record in a capture (`Exchange`), and the judged unit (`Turn`).
 
 A prompt is a list of segments in the provider's render order: tools, system, messages, tail. A segment holds exact
-bytes and a path. Cache breakpoints are facts about segments, never part of their bytes. JSON punctuation between
-segments is not counted anywhere.
+bytes and a path. A cache breakpoint is a field of its segment, never part of the bytes. JSON punctuation between
+segments belongs to none of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from lore.model.state import Change, Entry, Sign
 from lore.model.times import parse_timestamp
 from lore.model.vector import Vector
 
+# How close a prompt is to the sent bytes: equal; the same JSON; all parts, in another form; rebuilt from a log; the
+# same, with hashes that the client recorded of the sent bytes; the text that a chat template makes.
 Fidelity: TypeAlias = Literal["wire", "parsed", "structural", "reconstructed", "hashed", "rendered"]
 Section: TypeAlias = Literal["tools", "system", "messages"]
 # One tool, one text of the system prompt, the envelope of a message, one content block, or a whole message of unknown
@@ -29,18 +31,17 @@ NO_RESULT = b'"[no result recorded]"'  # the result of a call in a prompt that w
 
 
 class Segment(Struct, eq=False, gc=False):
-    """The smallest piece that is equal in two prompts or not.
+    """The smallest piece of a prompt that is compared.
 
-    Segments are equal if section, kind and bytes are: the path changes when history is pruned, and a breakpoint is not
-    content.
+    Segments are equal if section, kind and bytes are equal: pruning changes paths, and breakpoints are not content.
     """
 
     section: Section  # the part of the prompt that it belongs to
     path: str  # such as `messages[3].content[0]`
-    data: bytes  # exact bytes; of an envelope the members without braces
-    kind: Kind = "block"  # a block of content, or the envelope of a message
+    data: bytes  # exact bytes without the breakpoint; an envelope has its members without braces
+    kind: Kind = "block"
     breakpoint: bytes | None = None  # the cache breakpoint on it, as JSON
-    origin: str = ""  # what an assembled segment was made from
+    origin: str = ""  # its source if lore assembled it, such as "layers" or "assistant"; else empty
     is_marked_by_message: bool = False  # the breakpoint is a member of the message, not of this block
 
     def __eq__(self, other: object) -> bool:
@@ -58,7 +59,7 @@ class Segment(Struct, eq=False, gc=False):
 
     @property
     def json(self) -> bytes:
-        """Its bytes as a JSON value: an envelope, stored without braces, gets them back."""
+        """The bytes as a JSON value; an envelope is put into braces."""
         return b"{" + self.data + b"}" if self.kind == "envelope" else self.data
 
 
@@ -66,15 +67,15 @@ class Prompt(Struct, frozen=True):
     """The content of one request."""
 
     dialect: str  # name of the request shape
-    fidelity: Fidelity  # how close the bytes are to the sent ones
+    fidelity: Fidelity
     model: str | None = None  # as the request names it; None: it names none
     head: tuple[Segment, ...] = ()  # tools, then system
     messages: Vector[Segment] = Vector()  # after the head, without `tail`
     tail: tuple[Segment, ...] = ()  # the volatile end that lore added
     breakpoints: tuple[int, ...] = ()  # positions, over head and messages, of segments with a breakpoint
-    breakpoint_values: tuple[bytes, ...] = ()  # these breakpoints, as JSON
+    breakpoint_values: tuple[bytes, ...] = ()  # as JSON, one for each of `breakpoints`
     auto_breakpoint: bool = False  # the request asks for automatic caching
-    params: dict[str, bytes] = {}  # the other fields of the request, as JSON
+    params: dict[str, bytes] = {}  # the other fields of the request, as JSON by name
     partial: bool = False  # the request continues others that are not recorded, so the beginning is missing
     dropped: bytes = b""  # text that the provider removes before it reads the prompt; not in `head`
     deferred: tuple[str, ...] = ()  # names of tools that are only announced; not in `head`
@@ -95,20 +96,20 @@ class Prompt(Struct, frozen=True):
 
     @property
     def tool_count(self) -> int:
-        """The number of segments of tools in `head`: one a tool, and in rendered text those around them."""
+        """The number of tool segments in `head`: one for each tool, and in rendered text those around them."""
         return sum(1 for segment in self.head if segment.section == "tools")
 
     @property
     def stable(self) -> int:
-        """The number of segments before the tail."""
+        """The number of segments before the tail: of head and messages."""
         return len(self.head) + len(self.messages)
 
 
 class Memo:
-    """Segments of parsed messages, so that a history which is sent again is parsed once and shared.
+    """A cache of parsed messages: each request sends the history again, which is parsed once and shared.
 
-    For each position it keeps the latest `KEEP` new messages; one of over `LONG` bytes replaces all before it. So
-    memory is that of a few prompts, whatever the length of the recording. Messages are compared by their bytes.
+    It keeps the `KEEP` newest messages of each index; a message of over `LONG` bytes removes the others of its index.
+    So it holds a few prompts, whatever the length of the recording.
     """
 
     KEEP = 4
@@ -118,7 +119,7 @@ class Memo:
         self._messages: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
 
     def get(self, index: int, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
-        """Return the segments of the message at `index`: those of an equal message seen there, else `build()`."""
+        """Return the cached segments of an equal message at `index`; else call `build`, and cache its result."""
         messages = self._messages.setdefault(index, [])
         for message, segments in messages:
             if message == raw:
@@ -129,7 +130,8 @@ class Memo:
         return segments
 
 
-# How a recording keeps the content of a response.
+# How a recording keeps a body: not at all, as JSON, as a JSON string of text or base64, as an array of stream events,
+# or in another file.
 ContentForm: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]
 
 
@@ -137,7 +139,7 @@ class StreamedOutput(Struct, frozen=True, gc=False):
     """A response that came in pieces, as the recording keeps it; `lore.formats.outputs` joins them."""
 
     raw: bytes  # JSON: a string if `form` is text or base64, else an array of events
-    form: ContentForm = "text"  # how `raw` spells the stream
+    form: ContentForm = "text"
     encoding: str = ""  # the content encoding in the response's headers
 
 
@@ -148,7 +150,7 @@ class Exchange(Struct, frozen=True):
     """One recorded request and its response."""
 
     body: bytes  # the JSON of the request
-    fidelity: Fidelity  # how close `body` is to the sent bytes
+    fidelity: Fidelity  # of `body`
     at: float | None = None  # when the request was sent, in seconds since the epoch
     usage: Usage | None = None  # None: not recorded
     verdict: Verdict | None = None  # what the provider says about a cache miss
@@ -160,42 +162,42 @@ class Exchange(Struct, frozen=True):
 
 
 class PromptBasis(Struct, frozen=True):
-    """Everything that a prompt will be made from."""
+    """What a transcript's prompt is made from, to compare turns without making their prompts."""
 
     entries: Vector[Entry]  # the timeline
-    dialect: str  # in which the prompt is written
-    model: str | None = None  # that the request names
+    dialect: str  # the dialect in which the prompt is written
+    model: str | None = None  # the model that the request names
     head: tuple[object, object] = (None, None)  # system prompt and tools
-    fidelity: Fidelity = "reconstructed"  # of the prompt; structural if the log lacks only the client's own tools
+    fidelity: Fidelity = "reconstructed"  # `structural` if the log lacks only the client's own tools
 
 
-# A prompt, or a function that makes it and the names of the blocks that its dialect cannot express.
+# A prompt, or a function that returns it with the names of the blocks that its dialect cannot express.
 PromptSource: TypeAlias = Prompt | Callable[[], tuple[Prompt, Vector[str]]]
 
 
 class Turn(Struct):
-    """One model request. Its prompt may be made at its first use, from `basis`."""
+    """One model request. A transcript's prompt is made when `prompt` is first read; its `basis` is known before."""
 
     chain: str  # the conversation that it belongs to
     number: int  # in its chain, from 1
     source: PromptSource  # the prompt, or a function that makes it
     changes: tuple[Change, ...] = ()  # recorded reasons for the prompt to differ from the previous one
-    sent: str | float | None = None  # as recorded
+    sent: str | float | None = None  # when the request was sent, as recorded
     answered: str | float | None = None  # when the response began, as recorded
     usage: Usage | None = None  # None: not recorded
     verdict: Verdict | None = None  # what the provider says about a cache miss
-    line: int | None = None  # where the recording holds the turn
-    byte: int | None = None  # where its line begins, from 0
+    line: int | None = None  # the line of the recording that holds the turn, from 1
+    byte: int | None = None  # where this line begins, from 0
     omitted: Vector[str] = Vector()  # blocks that the dialect cannot express; empty until the prompt is made
     response_id: str | None = None  # the provider's name for the response; copies of a turn have the same
-    unexpressed: Vector[str] = Vector()  # types of records in the timeline that no prompt can hold, if asked for
-    basis: PromptBasis | None = None  # of a transcript's prompt; None: the request was recorded, or lore made it
+    unexpressed: Vector[str] = Vector()  # types of records that no prompt can hold; for `lore assemble` and whole logs
+    basis: PromptBasis | None = None  # of a transcript's prompt; None: the request is recorded, or assembled by lore
     call: Call = Call()  # facts about a recorded request apart from its body
     file: str = ""  # the file that holds the turn, if the recording has several
-    given_up: str = ""  # the chain from which this one restarted
-    signs: tuple[Sign, ...] = ()  # other signals in the log since the previous turn
+    given_up: str = ""  # the chain that the client left for this one, without its tools; empty: none
+    signs: tuple[Sign, ...] = ()  # signals in the log since the previous turn
     hashes: PromptHashes | None = None  # what the client recorded of the prompt by hash
-    generated: Callable[[], Sequence[Segment]] | None = None  # the response as segments of the next prompt, if recorded
+    generated: Callable[[], Sequence[Segment]] | None = None  # returns the response as segments of the next prompt
     ended: float | None = None  # when the response was complete
 
     @property
@@ -205,7 +207,7 @@ class Turn(Struct):
 
     @property
     def prompt(self) -> Prompt:
-        """The prompt; made at its first use, which sets `omitted` too."""
+        """The prompt. The first read makes it from `source`, and sets `source` and `omitted`."""
         source = self.source
         if isinstance(source, Prompt):
             return source
@@ -219,7 +221,7 @@ class Turn(Struct):
 
     @property
     def answering_model(self) -> str | None:
-        """The model that answered, as response or usage names it; it may be a fallback, or behind an alias."""
+        """The model that answered, as response or usage names it, else the one that was asked."""
         return self.call.model or (self.usage and self.usage.model) or self.model
 
     @property
@@ -229,10 +231,7 @@ class Turn(Struct):
 
     @property
     def fidelity(self) -> Fidelity:
-        """How close the prompt is to the bytes that were sent. With a `basis` this does not make the prompt.
-
-        `hashed`: the prompt is rebuilt, and compared by hashes that the client recorded of the sent one.
-        """
+        """The fidelity of the prompt; `hashed` if it is rebuilt and the client recorded hashes of the sent one."""
         if self.hashes is not None and self.basis is not None:
             return "hashed"
         return self.prompt.fidelity if self.basis is None else self.basis.fidelity
@@ -253,9 +252,9 @@ class Turn(Struct):
         return parse_timestamp(self.answered)
 
     def extends(self, previous: Turn) -> bool:
-        """Return whether this prompt certainly begins with all of the previous one, without making either.
+        """Return whether this prompt certainly begins with all of the previous one; False may mean unknown.
 
-        True if its timeline begins with the previous timeline and adds nothing to the last response there.
+        Makes no prompt: the timeline of one `basis` must begin with the other's, and add nothing to its last response.
         """
         basis, before = self.basis, previous.basis
         if basis is None or before is None:
@@ -269,10 +268,7 @@ class Turn(Struct):
 
 
 def parse_verdict(raw: bytes) -> Verdict | None:
-    """Return the provider's verdict in the value of a response's `diagnostics`; None if it states no reason.
-
-    None, too, if `raw` is not a JSON object.
-    """
+    """Return the provider's verdict in a response's `diagnostics`; None if they state no reason or are no object."""
     if raw[:1] != b"{" or b"cache_miss_reason" not in raw:
         return None
     try:

@@ -1,7 +1,7 @@
-"""A persistent vector, and how many leading items of two sequences are equal.
+"""A persistent vector, and the lengths of the common prefix and suffix of two sequences.
 
-A timeline or a prompt grows by a few items each turn, and every turn keeps its own version. Versions are immutable
-tuples in chunks of `WIDTH` items, which they share. Appending or replacing an item copies one chunk, and the list of
+A timeline or a prompt grows by a few items each turn, and every turn keeps its own version. A version holds immutable
+chunks of `WIDTH` items, which it shares with others. Appending or replacing an item copies one chunk, and the list of
 chunks once in `WIDTH` appends. Comparing two versions of one history skips the chunks that they share.
 
 Measured: 10,000 turns that append, replace and compare take 0.05 s; with one list that a replacement copies, 1.9 s.
@@ -20,7 +20,7 @@ WIDTH = 32
 
 
 class Vector(Generic[T]):
-    """An immutable sequence with cheap append and replace."""
+    """An immutable sequence. Methods that change it return a new vector, and share its chunks."""
 
     __slots__ = ("_chunks", "_tail")
 
@@ -31,7 +31,7 @@ class Vector(Generic[T]):
         self._tail = whole[end:]  # always shorter than a chunk
 
     @classmethod
-    def _of(cls, chunks: tuple[tuple[T, ...], ...], tail: tuple[T, ...]) -> Vector[T]:
+    def _from_chunks(cls, chunks: tuple[tuple[T, ...], ...], tail: tuple[T, ...]) -> Vector[T]:
         vector: Vector[T] = cls.__new__(cls)
         vector._chunks, vector._tail = chunks, tail
         return vector
@@ -46,7 +46,7 @@ class Vector(Generic[T]):
         return chain(chain.from_iterable(self._chunks), self._tail)
 
     def since(self, start: int) -> Iterator[T]:
-        """Iterate from index `start` to the end, at the cost of these items; IndexError if it is negative."""
+        """Iterate from index `start` to the end, in O(these items); IndexError if it is negative."""
         if start < 0:
             raise IndexError(start)
         first = min(start // WIDTH, len(self._chunks))
@@ -73,14 +73,14 @@ class Vector(Generic[T]):
         """Return this vector with one more item."""
         tail = (*self._tail, item)
         if len(tail) < WIDTH:
-            return self._of(self._chunks, tail)
-        return self._of((*self._chunks, tail), ())
+            return self._from_chunks(self._chunks, tail)
+        return self._from_chunks((*self._chunks, tail), ())
 
     def extend(self, items: Iterable[T]) -> Vector[T]:
         """Return this vector with all `items` appended."""
         more = Vector((*self._tail, *items))
         chunks = self._chunks + more._chunks if more._chunks else self._chunks
-        return self._of(chunks, more._tail)
+        return self._from_chunks(chunks, more._tail)
 
     def set(self, index: int, item: T) -> Vector[T]:
         """Return this vector with `item` at `index`. IndexError unless 0 <= index < len."""
@@ -90,19 +90,19 @@ class Vector(Generic[T]):
         chunk = self._chunk(number)
         changed = (*chunk[:place], item, *chunk[place + 1 :])
         if number == len(self._chunks):
-            return self._of(self._chunks, changed)
-        return self._of((*self._chunks[:number], changed, *self._chunks[number + 1 :]), self._tail)
+            return self._from_chunks(self._chunks, changed)
+        return self._from_chunks((*self._chunks[:number], changed, *self._chunks[number + 1 :]), self._tail)
 
     def cut(self, size: int) -> Vector[T]:
-        """Return the first `size` items, or this vector itself if it has no more."""
+        """Return the first `size` items (not negative), or this vector itself if it has no more."""
         if size >= len(self):
             return self
         number, place = divmod(size, WIDTH)
         chunks = self._chunks if number == len(self._chunks) else self._chunks[:number]
-        return self._of(chunks, self._chunk(number)[:place])
+        return self._from_chunks(chunks, self._chunk(number)[:place])
 
     def common(self, other: Vector[T]) -> int:
-        """Count the leading items that are equal in both; chunks that both share cost one comparison each."""
+        """Return how many leading items are equal in both; a chunk that both share costs one comparison."""
         if self._chunks is other._chunks:  # true in 31 of 32 appends
             number = len(self._chunks)
         else:
@@ -120,10 +120,7 @@ class Vector(Generic[T]):
 
 
 def common_prefix(first: S, second: S) -> int:
-    """Count the leading items (bytes, characters) that are equal.
-
-    Bisects over slices, which are compared in C.
-    """
+    """Return how many leading items (bytes, characters) are equal. Bisects over slices, which are compared in C."""
     low, high = 0, min(len(first), len(second))
     if first[:high] == second[:high]:
         return high
@@ -137,5 +134,5 @@ def common_prefix(first: S, second: S) -> int:
 
 
 def common_suffix(first: S, second: S, room: int) -> int:
-    """Count the items at the end that are equal, at most `room`, which must not exceed either length."""
+    """Return how many items at the end are equal, at most `room`; neither sequence may be shorter than `room`."""
     return common_prefix(first[len(first) - room :][::-1], second[len(second) - room :][::-1])

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from lore.conversation import with_lock
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.strict import JsonObject, Tools, check, reject_unknown_names, time_of
+from lore.events.strict import JsonObject, Tools, check_event, check_time, reject_unknown_names
 from lore.fold.timeline import index_of
 from lore.model import events as e
 from lore.model.canonical import encode as encode_json
@@ -137,7 +137,7 @@ class StoredSession(Session):
         """
         problems: list[Problem] = []
         for event in events:
-            check(event)
+            check_event(event)
             check_line(e.encode(event))
             problems += super().apply(event)
         return tuple(problems)
@@ -177,7 +177,7 @@ class StoredSession(Session):
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
-        at, leaf = self._time() if at is None else time_of(at, "at is"), self._last_uuid()
+        at, leaf = self._time() if at is None else check_time(at, "at is"), self._last_uuid()
         new_leaf = leaf if leaf != self._saved_item and is_id(leaf) else None  # one that a store can keep
         return SessionDelta(
             base=self.head, new_events=tuple(map(e.encode, self._log)), metadata=self._noted_metadata,

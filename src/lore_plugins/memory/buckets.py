@@ -1,4 +1,4 @@
-"""Remembered texts and topics, and how a store keeps them as sessions.
+"""Remembered texts and topics, and the sessions in which a store keeps them.
 
 Every store works, because only sessions are used. A user has an anchor session; each agent's anchor is forked from it
 and names the current volume: a session, forked from that anchor, whose lines are the whole memory. `store.delete` of an
@@ -7,14 +7,14 @@ anchor therefore deletes everything below it. Rules:
 - A session log is never shortened, but memory must be. So a change writes the next volume, points the agent's anchor to
   it (the deciding write), and deletes the previous volume. A writer whose anchor changed meanwhile starts again.
 - The anchor names the previous volume, too: if a process dies before it deleted that one, the next change does. Other
-  volumes are never read; a change that must leave nothing behind (`purge`), or a wipe, deletes it.
+  volumes are never read; a change with `purge`, or a wipe, deletes them.
 - A wipe is first noted on the anchor: from then on nothing below it is read, even if the deletion is interrupted.
 - An invalid line is counted and ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
@@ -41,7 +41,7 @@ from lore_plugins.memory.results import MemoryWiped
 SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
 KINDS: tuple[str, ...] = (*SECTIONS, "topics")
 GENERAL = "general"
-MOST_MARKS = 500  # sessions whose marks a bucket keeps; the oldest are dropped, and `horizon` covers them
+MOST_MARKS = 500  # limit of sessions whose marks a bucket keeps; the oldest are dropped, and set `horizon`
 
 
 Texts: TypeAlias = dict[str, tuple[str, ...]]  # by section, each in the order in which they were learned
@@ -49,40 +49,40 @@ NO_TEXTS: Texts = dict.fromkeys(SECTIONS, ())
 
 
 class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    at: str | None = None  # when it was learned or made
+    at: str | None = None  # when it was learned, made or removed (RFC 3339)
 
 
 class MemoryText(_Line, frozen=True, kw_only=True, tag="remembered"):
-    """A text; `session_id` is the session that it was learned from."""
+    """A remembered text."""
 
-    section: str
+    section: str  # one of `SECTIONS`
     text: str
-    session_id: str | None = None
+    session_id: str | None = None  # the session that it was learned from; None: unknown
 
 
 class Topic(_Line, frozen=True, kw_only=True, tag="topic"):
-    """A topic; sessions do not get it from `expires_at` on."""
+    """A topic: texts that a dream (`topics.consolidate`) summed up for sessions."""
 
-    topic: str
+    topic: str  # its name
     summary: str
     content: str
-    expires_at: str | None = None
+    expires_at: str | None = None  # sessions do not get it from this time on; None: never
 
 
 class SessionMark(_Line, frozen=True, kw_only=True, tag="learnt"):
-    """How far a session was learned from: `extraction.mark_of`."""
+    """How far a session was learned from."""
 
     session_id: str
-    mark: tuple[str, ...]
+    mark: tuple[str, ...]  # `extraction.mark_of` its entries
 
 
 class DroppedTopic(_Line, frozen=True, kw_only=True, tag="dropped"):
-    """The name of a topic that a dream removed; it is memory, so a wipe removes it too."""
+    """The name of a topic that a dream removed. It is part of the memory, so a wipe deletes it."""
 
     topic: str
 
 
-class _State(_Line, frozen=True, kw_only=True, tag="state"):
+class _State(_Line, frozen=True, kw_only=True, tag="state"):  # fields of `KnownMemory`
     is_fresh: bool = False
     horizon: str | None = None
 
@@ -95,27 +95,29 @@ class KnownMemory(Struct, frozen=True):
 
     entries: dict[tuple[str, str], MemoryText] = {}  # by section and text
     topics: dict[str, Topic] = {}  # by name
-    is_fresh: bool = False  # whether texts changed since the last dream
-    unreadable: int = 0  # lines that are not valid; the next change drops them
+    is_fresh: bool = False  # texts changed since the last dream, so the next one is due
+    unreadable: int = 0  # invalid lines that were ignored; the next change drops them
     marks: dict[str, SessionMark] = {}  # by session, the oldest first
     dropped_topics: tuple[DroppedTopic, ...] = ()  # topics that dreams removed, the oldest first
-    horizon: str | None = None  # marks up to then were dropped: a session silent since then counts as learned from
+    horizon: str | None = (
+        None  # the time of the last dropped mark: sessions without entries since then are not learned from
+    )
 
     @property
     def texts(self) -> Texts:
-        """The extracted texts."""
+        """The texts of all sections."""
         return {section: tuple(text for kind, text in self.entries if kind == section) for section in SECTIONS}
 
     def visible_topics(self, now: str) -> tuple[Topic, ...]:
-        """Return the topics that have not expired at a time (RFC 3339), by name."""
+        """Return the topics that have not expired at the time `now` (RFC 3339), sorted by name."""
         return tuple(topic for _, topic in sorted(self.topics.items()) if not has_expired(topic, now))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of entries of each kind."""
+        """Return the number of texts in each section, and of topics, by kind (`KINDS`)."""
         return {**{section: len(texts) for section, texts in self.texts.items()}, "topics": len(self.topics)}
 
     def with_texts(self, new: Texts, *, at: str, session_id: str | None) -> KnownMemory:
-        """Return the memory with these texts instead of its own; unchanged ones keep their time and session."""
+        """Return the memory with the texts `new` instead of its own; known ones keep their time and session."""
         new_keys = dict.fromkeys((section, text) for section in SECTIONS for text in new[section])
         if new_keys.keys() == self.entries.keys():
             return self
@@ -126,7 +128,7 @@ class KnownMemory(Struct, frozen=True):
         return replace(self, entries=entries, is_fresh=True)
 
     def with_mark(self, mark: SessionMark) -> KnownMemory:
-        """Return the memory with this mark as the latest; the oldest beyond `MOST_MARKS` is dropped."""
+        """Return the memory with this mark as the newest; a mark beyond `MOST_MARKS` is dropped and sets `horizon`."""
         marks = {name: old_mark for name, old_mark in self.marks.items() if name != mark.session_id}
         marks[mark.session_id] = mark
         dropped_at = marks.pop(next(iter(marks))).at if len(marks) > MOST_MARKS else None
@@ -135,7 +137,7 @@ class KnownMemory(Struct, frozen=True):
     def with_topics(
         self, new: Mapping[str, Topic], superseded: Iterable[str], *, at: str, is_whole: bool
     ) -> KnownMemory:
-        """Return the memory after a dream; if it fell back (`is_whole` false), the texts stay due for the next one."""
+        """Return the memory with a dream's topics, without superseded ones; its texts remain due unless `is_whole`."""
         removed_names = set(superseded) - new.keys()
         dropped_topics = [DroppedTopic(topic=name, at=at) for name in self.topics if name in removed_names]
         topics = {name: topic for name, topic in self.topics.items() if name not in removed_names}
@@ -145,22 +147,22 @@ class KnownMemory(Struct, frozen=True):
         dropped_topics = (*self.dropped_topics, *dropped_topics)[-MOST_MARKS:]
         return replace(self, topics=topics, dropped_topics=dropped_topics, is_fresh=self.is_fresh and not is_whole)
 
-    def without_entries(self, texts: Iterable[tuple[str, str]], topics: Iterable[str]) -> KnownMemory:
-        """Return the memory without these texts and topics."""
+    def without_entries(self, texts: Collection[tuple[str, str]], topics: Collection[str]) -> KnownMemory:
+        """Return the memory without these texts (section, text) and topics (names)."""
         entries = {key: entry for key, entry in self.entries.items() if key not in texts}
         is_fresh = self.is_fresh or len(entries) < len(self.entries)
         other_topics = {name: topic for name, topic in self.topics.items() if name not in topics}
         return replace(self, entries=entries, topics=other_topics, is_fresh=is_fresh)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines that `parse_memory` reads."""
+        """Yield the memory as the lines that `parse_memory` reads."""
         state = _State(is_fresh=self.is_fresh, horizon=self.horizon)
         for line in (*self.entries.values(), *self.topics.values(), *self.marks.values(), *self.dropped_topics, state):
             yield msgspec.json.encode(line)
 
 
 def parse_memory(lines: Iterable[bytes]) -> KnownMemory:
-    """Return the memory that the lines after a session's header describe. Costs O(their bytes)."""
+    """Return the memory in a volume's lines after its header; invalid ones are counted. Costs O(their bytes)."""
     entries, topics, marks = dict[tuple[str, str], MemoryText](), dict[str, Topic](), dict[str, SessionMark]()
     state, unreadable, dropped_topics = _State(), 0, list[DroppedTopic]()
     for line in lines:
@@ -184,7 +186,7 @@ def parse_memory(lines: Iterable[bytes]) -> KnownMemory:
 
 
 def has_expired(topic: Topic, now: str) -> bool:
-    """Return whether a topic has expired; an unreadable time never expires."""
+    """Return whether a topic has expired at the time `now`; False if one of the times is unreadable."""
     end = None if topic.expires_at is None else decode_time(encode(topic.expires_at))
     time = decode_time(encode(now))
     return end is not None and time is not None and end <= time
@@ -195,24 +197,24 @@ def entry_id(section: str, text: str) -> str:
     return f"{section}.{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-ATTEMPTS = 50  # tries of a write that other writers interrupt
+ATTEMPTS = 50  # tries of a read or write that other writers interrupt
 HINT_WIPE = "`lore memory wipe` finishes it"
 BUSY = "gave up after repeated write conflicts, or a wipe was interrupted"
 
 
 class _AnchorNotes(msgspec.Struct):
-    volume: str | None = None  # the current volume
-    old: str | None = None  # the volume before it, which may not be deleted yet
+    volume: str | None = None  # the name of the current volume; None: nothing was written yet
+    old: str | None = None  # the name of the previous volume, which may not be deleted yet
     wiped: bool = False  # a wipe has begun
 
 
 def read_bucket(store: Store, bucket: MemoryBucket) -> KnownMemory:
-    """Return what a bucket holds, empty if it does not exist. Raises StoreError."""
+    """Return a bucket's memory, empty if it does not exist or a wipe has begun. Raises StoreError."""
     for _ in range(ATTEMPTS):
         user, anchor = load_notes(store, anchor_id(bucket.user)), load_notes(store, bucket.anchor)
-        if anchor is None or _notes(anchor).wiped or (user is not None and _notes(user).wiped):
+        if anchor is None or _parse_notes(anchor).wiped or (user is not None and _parse_notes(user).wiped):
             return KnownMemory()
-        memory = _load_volume(store, bucket, _notes(anchor))
+        memory = _load_volume(store, bucket, _parse_notes(anchor))
         if memory is not None:
             return memory
     message = f"the session that {bucket.anchor} names is missing: its memory is lost"
@@ -222,15 +224,16 @@ def read_bucket(store: Store, bucket: MemoryBucket) -> KnownMemory:
 def change_bucket(
     store: Store, bucket: MemoryBucket, change: Callable[[KnownMemory], KnownMemory], *, at: str, purge: bool = False
 ) -> KnownMemory:
-    """Change a bucket in one transaction, and return its new contents; `change` may be called several times.
+    """Write `change(memory)` to a bucket in one transaction, and return the new memory.
 
-    With `purge` nothing that was removed is left in the store, also by processes that died. Raises StoreError; then
-    nothing was changed, unless the message says that the change is stored.
+    After a conflict `change` is called again, with the other writer's memory. With `purge` all earlier volumes are
+    deleted, also those that interrupted processes left. Raises StoreError; then nothing was changed, unless its
+    message says that the change is stored.
     """
     for _ in range(ATTEMPTS):
         try:
             anchor = _create_or_open(store, bucket, at)
-            notes = _notes(anchor)
+            notes = _parse_notes(anchor)
             memory = _load_volume(store, bucket, notes)
             if memory is None:  # replaced or deleted meanwhile
                 continue
@@ -257,7 +260,7 @@ def change_bucket(
     raise StoreError(BUSY, hint=HINT_WIPE)
 
 
-def _notes(anchor: SessionData) -> _AnchorNotes:
+def _parse_notes(anchor: SessionData) -> _AnchorNotes:
     try:
         return msgspec.json.decode(anchor.metadata, type=_AnchorNotes)
     except msgspec.DecodeError as error:
@@ -276,7 +279,7 @@ def _load_volume(store: Store, bucket: MemoryBucket, notes: _AnchorNotes) -> Kno
 
 
 def _create_or_open(store: Store, bucket: MemoryBucket, at: str) -> SessionData:
-    """Return a bucket's anchor, creating it if necessary. Raise ConflictError if the caller must retry."""
+    """Return a bucket's anchor; create it and the user's if missing. Raise ConflictError if a wipe has begun."""
     user_anchor = anchor_id(bucket.user)
     user = load_notes(store, user_anchor)
     if user is None:
@@ -285,7 +288,7 @@ def _create_or_open(store: Store, bucket: MemoryBucket, at: str) -> SessionData:
     if anchor is None:
         store.create(header_line(bucket.anchor, bucket.user, bucket.agent, user_anchor, at=at))
         anchor = load_notes(store, bucket.anchor)
-    if anchor is None or _notes(anchor).wiped or (user is not None and _notes(user).wiped):
+    if anchor is None or _parse_notes(anchor).wiped or (user is not None and _parse_notes(user).wiped):
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
     return anchor
 
@@ -293,9 +296,9 @@ def _create_or_open(store: Store, bucket: MemoryBucket, at: str) -> SessionData:
 def header_line(
     session_id: str, user: str, agent: str | None = None, parent: str | None = None, *, at: str | None = None
 ) -> bytes:
-    """Return the first line of a session that holds memory.
+    """Return the first line of an anchor, a volume or the audit log.
 
-    `at` makes an anchor differ from one of the same name that was wiped, so a writer with the old one gets a conflict.
+    `at` makes an anchor differ from a wiped one of the same name, so a writer that read the old one gets a conflict.
     """
     return msgspec.json.encode(
         SessionStarted(session_id=session_id, at=at, user_id=user, agent_id=agent, parent_session_id=parent)
@@ -305,7 +308,7 @@ def header_line(
 def _point_to_new_volume(
     store: Store, bucket: MemoryBucket, anchor: SessionData, notes: _AnchorNotes, memory: KnownMemory
 ) -> None:
-    """Write a volume, then name it on the anchor as it was read, which decides between writers.
+    """Write the memory as a new volume and name it on the anchor; ConflictError if that changed since it was read.
 
     The name is random: with a repeated name, a late writer could point to a volume that another one deleted.
     """
@@ -334,10 +337,10 @@ def _delete(store: Store, session_id: str) -> None:
 
 
 def wipe(store: Store, user: str, agent: str | None = None) -> MemoryWiped:
-    """Delete a user's memory, or one agent's part of it; a second wipe finds nothing.
+    """Delete a user's memory, or one agent's part of it, and return the counts of removed entries.
 
-    The audit log remains. Raises StoreError; after an interrupted wipe nothing is read any more, and the next wipe
-    finishes it. Unreadable memory counts as empty.
+    The audit log remains. Raises StoreError. The memory of an interrupted wipe is not read, and the next wipe finishes
+    it. Unreadable memory counts as empty.
     """
     anchor = anchor_id(user) if agent is None else MemoryBucket(user, agent).anchor
     for _ in range(ATTEMPTS):
@@ -358,14 +361,14 @@ def wipe(store: Store, user: str, agent: str | None = None) -> MemoryWiped:
 
 
 def preview_wipe(store: Store, user: str, agent: str | None = None) -> MemoryWiped:
-    """Return what a wipe would remove now; unreadable memory counts as empty."""
+    """Return the counts of texts and topics that a wipe would remove now; unreadable memory counts as empty."""
     agents, sessions = dict[str, dict[str, int]](), set[str]()
     for name in agents_by_user(store).get(user, ()):
         if agent in (None, name):
             bucket, memory = MemoryBucket(user, name), None
             with suppress(StoreError):
                 anchor = load_notes(store, bucket.anchor)
-                memory = None if anchor is None else _load_volume(store, bucket, _notes(anchor))
+                memory = None if anchor is None else _load_volume(store, bucket, _parse_notes(anchor))
             memory = memory or KnownMemory()
             agents[name] = memory.counts()
             sessions.update(entry.session_id for entry in memory.entries.values() if entry.session_id is not None)
@@ -377,7 +380,7 @@ def preview_wipe(store: Store, user: str, agent: str | None = None) -> MemoryWip
 
 
 def agents_by_user(store: Store) -> dict[str, tuple[str, ...]]:
-    """Return the agents that remember something of each user, sorted. Costs a list of the store's sessions."""
+    """Return by user, both sorted, the agents that have sessions of memory. Lists all sessions of the store."""
     agents: dict[str, set[str]] = {}
     for name in _session_ids(store):
         owner = parse_owner(name)

@@ -52,7 +52,7 @@ from lore_plugins.memory.buckets import SECTIONS, Texts
 T = TypeVar("T")
 Role = Literal["user", "assistant"]
 _TAG = re.compile(r"<([a-z]+(?:-[a-z]+)+)(?: [^<>]*)?>")
-MOST_CHARACTERS = 20_000  # of one message: a longer one is a pasted file
+MOST_CHARACTERS = 20_000  # limit of one message's text: a longer one is a pasted file
 
 
 class Utterance(NamedTuple):
@@ -60,11 +60,11 @@ class Utterance(NamedTuple):
 
     role: Role
     text: str  # with credentials masked
-    is_new: bool = True  # if not, it is only context for the following messages
+    is_new: bool = True  # False: it was learned from before, and is only context for the following messages
 
 
 def transcript(entries: Iterable[Entry], old_count: int = 0) -> Iterator[Utterance]:
-    """Yield what the user and the model said, oldest first; the first `old_count` entries are not new."""
+    """Yield the messages of exchanges that a person began, oldest first; the first `old_count` entries are not new."""
     is_real = False  # whether a person began the exchange; unknown before the first message
     for place, entry in enumerate(entries):
         item, text = entry.item, ""
@@ -79,7 +79,7 @@ def transcript(entries: Iterable[Entry], old_count: int = 0) -> Iterator[Utteran
 
 
 def _without_tags(text: str) -> str:
-    """Remove text between a harness's tag and its end, and tags without an end. Takes linear time."""
+    """Return the text without tags of a harness and the text up to their end tags. Takes linear time."""
     pieces, begin, endless = list[str](), 0, set[str]()
     for tag in _TAG.finditer(text):
         if tag.start() < begin:
@@ -94,18 +94,18 @@ def _without_tags(text: str) -> str:
 
 Mark: TypeAlias = tuple[str, ...]
 
-MARK_DISTANCES = (1, 2, 5, 17, 65, 257)  # distances from the end of the entries that a mark notes
-MARK_DIGITS = 16
+MARK_DISTANCES = (1, 2, 5, 17, 65, 257)  # distances from the end of the entries whose digests a mark has
+MARK_DIGITS = 16  # hexadecimal digits of a digest
 
 
 def mark_of(entries: Entries, stop: int | None = None) -> Mark:
-    """Return the mark of all entries before `stop`, empty for no entries."""
+    """Return the mark of the entries before `stop` (None: all entries); empty without entries."""
     end = len(entries) if stop is None else stop
     return tuple([_digest(entries[end - back].item.uuid) for back in MARK_DISTANCES if back <= end])
 
 
 def index_after_mark(entries: Entries, mark: Mark | None) -> int:
-    """Return the index of the first entry after a mark, 0 if no entry matches. Costs O(the entries after it)."""
+    """Return the index after the last entry that a mark has, 0 if no entry matches. Costs O(the entries after it)."""
     noted = frozenset(mark or ())
     for place in range(len(entries) - 1, -1, -1) if noted else ():
         if _digest(entries[place].item.uuid) in noted:
@@ -120,7 +120,7 @@ def _digest(uuid: str) -> str:
 class NewEntries(NamedTuple):
     """Entries to learn from."""
 
-    entries: Iterable[Entry] = ()
+    entries: Iterable[Entry] = ()  # without injected messages
     old_count: int = 0  # how many at the start were learned from before: the beginning of the exchange
 
 
@@ -128,9 +128,9 @@ NO_ENTRIES = NewEntries()
 
 
 def select_new_entries(entries: Entries, mark: Mark | None, stop: int | None = None) -> NewEntries:
-    """Return the entries after a mark and before `stop`, with the beginning of their exchange.
+    """Return the entries after a mark and before `stop` (None: the end), preceded by the beginning of their exchange.
 
-    Return `NO_ENTRIES` if no person began an exchange in them.
+    Return `NO_ENTRIES` if nothing is new or no person began an exchange.
     """
     place, end = index_after_mark(entries, mark), len(entries) if stop is None else stop
     if place >= end:
@@ -144,17 +144,17 @@ def select_new_entries(entries: Entries, mark: Mark | None, stop: int | None = N
     return NewEntries(all_entries, len(old_entries)) if new_entries and has_real_activity(all_entries) else NO_ENTRIES
 
 
-EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10
+EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10  # of the context window; tool calls
 
 
 def is_extraction_due(entries: Entries, mark: Mark | None, window: int) -> bool:
-    """Return whether 0.3 of the window (0: unknown size), or 10 tool calls, follow a mark."""
+    """Return whether over 0.3 of the window's tokens (0: unknown), or at least 10 tool calls, follow a mark."""
     new = [entries[at] for at in range(index_after_mark(entries, mark), len(entries))]
     return count_calls(new) >= EXTRACT_CALLS or (window > 0 and tokens_of(new) > EXTRACT_SHARE * window)
 
 
 def _exchange_begin(entries: Entries, place: int) -> int:
-    """Return the start of the person's exchange that `place` continues, or `place` if it continues none."""
+    """Return where the person's exchange that the entry at `place` continues began; `place` if it continues none."""
     first = next((at for at in range(place, len(entries)) if not is_injected(entries[at].item)), None)
     if first is not None and not isinstance(entries[first].item, UserMessage):
         for at in range(place - 1, -1, -1):
@@ -164,27 +164,27 @@ def _exchange_begin(entries: Entries, place: int) -> int:
     return place
 
 
-MOST_TEXTS = 40  # texts of a section; the oldest are removed
+MOST_TEXTS = 40  # limit of texts in a section
 WRAPPED = 50  # characters from which a line without an end mark may continue in the next line
 SHORTEST, LONGEST = 8, 300  # characters of a sentence: a shorter one says too little, a longer one is not a sentence
 
 
-class _Sentences(Struct):
+class _SentenceRow(Struct):
     section: str
     roles: tuple[Role, ...]
     patterns: tuple[str, ...]
 
 
 class _English(Struct):
-    """The rows of `data/english.toml`."""
+    """The contents of `data/english.toml`."""
 
-    sentences: tuple[_Sentences, ...]
-    no_keys: frozenset[str]
+    sentences: tuple[_SentenceRow, ...]
+    no_keys: frozenset[str]  # words that do not begin or end the key of a `key: value` line
 
 
 _TOML = resources.files("lore_plugins.memory").joinpath("data", "english.toml").read_text("utf-8")
 _ENGLISH = msgspec.convert(tomllib.loads(_TOML), _English)
-_TABLE = [(row.section, row.roles, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
+_SENTENCES = [(row.section, row.roles, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
 _FORGET = re.compile(
     r"^(?:please )?forget (?:that |about |what i said about |what i told you about )?(.+)", re.IGNORECASE
 )
@@ -193,8 +193,8 @@ _COMPLETION = re.compile(
     r"|^(.+?) (?:is|are|has been|have been)(?: now)? (?:done|finished|completed|fixed|resolved|closed)\b",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_LEAD = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_LIST_MARK = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
 _INTRODUCTION = re.compile(
     r"\b(?:says?|said|writes?|wrote|written|reads?|states?|stated|sent|contains?|quotes?|e?-?mail|message|letter|page|"
     r"site|article|document|file|ticket|issue|comment|review|output|results?)\b[^.!?]*(?:[:–—]|\bfollowing)[\s*_]*$"
@@ -205,7 +205,7 @@ _INTRODUCTION = re.compile(
     r"|[^.!?*]{0,40}\b(?:e?-?mail|message|letter)\b[^.!?*]{0,40}\*\*$)",
     re.IGNORECASE,
 )  # fmt: skip
-# Somebody else's words in indirect speech, if this precedes a sentence that would be learnt.
+# The words after this are somebody else's, in indirect speech.
 _REPORTED_SPEECH = re.compile(
     r"\baccording to\b"
     r"|(?<!\bi)(?<!\bwe)(?<!'ve) (?:says|said|writes|wrote|states|stated|claims|claimed|tells|told|mentions|mentioned|"
@@ -213,7 +213,7 @@ _REPORTED_SPEECH = re.compile(
     re.IGNORECASE,
 )
 _QUOTATION = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
-_NAME_WORDS = 3  # a longer quotation may hold a sentence of somebody else
+_NAME_WORDS = 3  # words of a quoted name; a longer quotation may be a sentence of somebody else
 _SMALL_WORDS = frozenset(
     ("a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "of", "on", "or", "our", "my", "that", "the",
      "this", "to", "was", "we", "with", "you")
@@ -221,7 +221,7 @@ _SMALL_WORDS = frozenset(
 
 
 def extract_by_rule(messages: Iterable[Utterance], known_texts: Texts) -> Texts:
-    """Return the known texts after these messages. Costs O(their text)."""
+    """Return the known texts, changed by the sentences of new messages. Costs O(the messages' text)."""
     texts_by_section = {section: dict.fromkeys(known_texts[section]) for section in SECTIONS}
     for message in messages:
         facts = key_value_facts(message.text) if message.is_new and message.role == "user" else ()
@@ -233,8 +233,9 @@ def extract_by_rule(messages: Iterable[Utterance], known_texts: Texts) -> Texts:
 
 
 def _learn_sentence(texts_by_section: dict[str, dict[str, None]], role: str, sentence: str) -> None:
+    """Change the texts by a sentence: remove forgotten or completed ones, or add it to the first matching section."""
     speech = _REPORTED_SPEECH.search(sentence)
-    own_length = len(sentence) if speech is None else speech.start()  # characters before words of somebody else
+    own_length = len(sentence) if speech is None else speech.start()  # characters before somebody else's words
     if role == "user" and (forget := _FORGET.match(sentence)):
         _remove_matching(texts_by_section, SECTIONS, forget[1])
     elif (completion := _COMPLETION.match(sentence)) and completion.end() <= own_length:
@@ -242,7 +243,7 @@ def _learn_sentence(texts_by_section: dict[str, dict[str, None]], role: str, sen
     else:
         sections = (
             section
-            for section, roles, pattern in _TABLE
+            for section, roles, pattern in _SENTENCES
             if role in roles and (match := pattern.search(sentence)) and match.start() < own_length
         )
         section = next(sections, None)
@@ -255,12 +256,12 @@ def _add_text(texts_by_section: dict[str, dict[str, None]], section: str, senten
     for text in [text for text in texts if text != sentence and normal_form(text) == form]:
         del texts[text]  # the new wording wins
     texts[sentence] = None
-    while len(texts) > MOST_TEXTS:  # here, not at the end: each new sentence is compared with all that are kept
+    while len(texts) > MOST_TEXTS:  # removed at once, because each new sentence is compared with all texts
         del texts[next(iter(texts))]
 
 
 def _remove_matching(texts_by_section: dict[str, dict[str, None]], sections: Iterable[str], about: str) -> None:
-    """Remove texts that contain every significant word of `about`; without such a word, remove nothing."""
+    """Remove texts of these sections that contain every significant word of `about`, if it has one."""
     words = _significant_words(about)
     for section in sections if words else ():
         for old_text in [text for text in texts_by_section[section] if words <= _significant_words(text)]:
@@ -272,7 +273,7 @@ def _significant_words(text: str) -> frozenset[str]:
 
 
 def _join_wrapped_lines(text: str) -> Iterator[str]:
-    """Yield lines, joining those wrapped at a width: half a sentence can have another meaning."""
+    """Yield the lines, joined if they were wrapped at a width: half a sentence can have another meaning."""
     open_line = ""
     for line in text.split("\n"):
         if open_line and line[:1].islower():
@@ -296,14 +297,14 @@ def _split_sentences(text: str) -> Iterator[str]:
         if line.lstrip().startswith(("```", "~~~")):
             is_in_code = not is_in_code
         elif not is_in_code and not line.lstrip().startswith(">"):
-            for part in _SENTENCE.split(_LEAD.sub("", line)):
+            for part in _SENTENCE_END.split(_LIST_MARK.sub("", line)):
                 sentence = " ".join(part.replace("**", "").split())
                 is_cut_quotation = sentence.count('"') % 2 == 1
                 if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")) and not is_cut_quotation:
                     yield sentence
 
 
-MOST_LINES = 12  # of a message of `key: value` lines; a longer one is pasted data
+MOST_LINES = 12  # limit for a message of `key: value` lines; a longer one is pasted data
 _KEY_VALUE = re.compile(r"([^\W\d_][\w./\- ]{0,39}?)\s*(?::=|[:：]|=)(?!//|=)\s*(\S.*)")
 
 
@@ -326,8 +327,8 @@ def key_value_facts(text: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-TOKENS = 4_096  # of an answer
-LONGEST_ANSWER = 1_000  # characters of one text of a model's answer
+TOKENS = 4_096  # requested for an answer, at first
+LONGEST_ANSWER = 1_000  # limit of characters of one text in a model's answer
 
 _EXTRACT = """\
 You keep the long-term memory of an assistant about one user. Below are the texts known so far, and new messages.
@@ -351,12 +352,12 @@ class Extraction(NamedTuple):
     """The result of an extraction."""
 
     texts: Texts  # the known texts after it
-    failure: str = ""  # why it failed; "" if it did not
+    failure: str = ""  # the message of the error that ended it; empty: it succeeded
     unusable: int = 0  # answers that could not be used
 
 
 def extract_by_model(ask: Ask, messages: Iterable[Utterance], known_texts: Texts, *, window: int) -> Extraction:
-    """Return the known texts after these messages, as a model answers; unchanged if a question fails."""
+    """Return the texts that a model keeps after these messages; if one question fails, the unchanged `known_texts`."""
     texts, faults = known_texts, list[str]()
     for piece in _join_messages(messages, window):
         data = _DATA.format(known=encode(texts).decode(), messages=piece)
@@ -369,9 +370,9 @@ def extract_by_model(ask: Ask, messages: Iterable[Utterance], known_texts: Texts
 
 
 def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, Any]], T], unusable: Tell) -> T:
-    """Return the parsed JSON object of a model's answer, ignoring text around it. Raises SummaryError.
+    """Ask a model, and return `parse` of the JSON object in its answer, ignoring text around it. Raises SummaryError.
 
-    `parse` raises UnusableAnswerError for an object of another form; `unusable` gets the reason of each such answer.
+    `parse` raises UnusableAnswerError for an object of another form; `unusable` is called with each such reason.
     """
 
     def attempt(tokens: int, fault: str) -> T | None:
@@ -394,7 +395,7 @@ def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, 
 
 
 def _parse_texts(known_texts: Texts, value: dict[str, Any]) -> Texts:
-    """Return the texts of an answer; a missing key means no texts. Raises UnusableAnswerError."""
+    """Return the first `MOST_TEXTS` texts of each section in an answer. Raises UnusableAnswerError."""
     try:
         answer = msgspec.convert(
             {section: value.get(section) or () for section in SECTIONS}, dict[str, tuple[str, ...]]
@@ -411,12 +412,12 @@ def _parse_texts(known_texts: Texts, value: dict[str, Any]) -> Texts:
 
 
 def clean_text(text: str, most: int = LONGEST_ANSWER) -> str:
-    """Return a model's text on one line, printable, with credentials masked, of limited length."""
+    """Return the first `most` characters of a model's text, on one line, printable, with credentials masked."""
     return mask_credentials(" ".join(printable(text).split()))[:most]
 
 
 def _join_messages(messages: Iterable[Utterance], window: int) -> Iterator[str]:
-    """Join messages to pieces that fit the window, leaving room for question and answer; skip pieces without news."""
+    """Yield messages as lines of JSON, in pieces that leave room for the answer; skip pieces without new messages."""
     room = max(1_000, window - TOKENS) * BYTES_PER_TOKEN
     lines, length, is_new = list[str](), 0, False
     for message in messages:

@@ -1,8 +1,8 @@
 """Evidence from logs, clocks, usage and the provider: one struct for each kind of fact that a verdict rests on.
 
-A struct holds figures and texts; `sentence()` puts the main ones in words, without those that are None or empty. Tokens
-are whole numbers, times seconds, None is unknown. Evidence from bytes is in `lore.model.differences`; `lore.model.fact`
-has the rules for fields and words.
+A struct holds figures and texts; `sentence()` returns the fact in words. Tokens are whole numbers, times are seconds,
+None is unknown. Evidence from bytes is in `lore.model.differences`; `lore.model.fact` has the rules for fields, `words`
+and `fix_word`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from lore.model.state import SIGNS
 
 
 class Told(EvidenceFact, frozen=True):
-    """What a plug-in's rule or reader reports in its own words."""
+    """A fact that a plug-in's rule or reader reports in its own words."""
 
     words = "{text}"
-    text: Content  # a sentence
+    text: Content  # the fact in a sentence
 
 
 class Damage(EvidenceFact, frozen=True):
@@ -43,13 +43,13 @@ class Damage(EvidenceFact, frozen=True):
     more: int = 0  # further problems of this kind
 
 
-# What the log records
+# Facts that the log records
 
 
 class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
     """An event of the log after which the next prompt may differ: a compaction, a rewind, a changed session."""
 
-    event: Own  # the finding code for it
+    event: Own  # the finding code of the change
     detail: Content = ""  # what changed, in words; empty: not recorded
 
     def sentence(self) -> str:
@@ -57,7 +57,7 @@ class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
 
 
 class ModelChanged(EvidenceFact, frozen=True):
-    """Another model was asked. No model reads what another one cached."""
+    """Another model was asked. No model reads the cache of another one."""
 
     words = "the model changed from {before:?{before}|one that is not named} to {after:?{after}|one that is not named}"
     before: Model | None  # of the previous request; None: it names no model
@@ -65,14 +65,14 @@ class ModelChanged(EvidenceFact, frozen=True):
 
 
 class SignSeen(EvidenceFact, frozen=True):
-    """A signal in the log before this turn (`lore.model.state.SIGNS`)."""
+    """A signal in the log between the previous request and this one."""
 
-    sign: Own  # its name in `SIGNS`
+    sign: Own  # its name in `lore.model.state.SIGNS`
     names: tuple[Name, ...] = ()  # the tools, hooks, skills or commands that the log names
     servers: tuple[Name, ...] = ()  # the MCP servers among them
     before: Content | None = None  # the previous value of a setting or version
     after: Content | None = None  # the new value of it
-    line: int | None = None  # of the log that shows it, if that is not next to the request
+    line: int | None = None  # the line of the log that shows it; None: it is next to the request
 
     def sentence(self) -> str:
         text = SIGNS[self.sign] + ("" if self.line is None else f" (line {self.line:,} of the log)")
@@ -86,9 +86,9 @@ class SignSeen(EvidenceFact, frozen=True):
         return f"{text}: {names}"
 
     def fix_detail(self) -> str:
-        """Return `aside` if the client switched thinking for a skill, a command or a plan; `idle` if an app had ended.
+        """Return the word that selects the fix: the name of a signal that has one of its own; empty: the general fix.
 
-        The name of a signal that has a fix of its own, else an empty text.
+        `idle`: an app's process had ended; `aside`: thinking was switched for a skill, a command or a plan.
         """
         if self.sign == "restart" and self.names == ("last-prompt",):
             return "idle"
@@ -97,7 +97,7 @@ class SignSeen(EvidenceFact, frozen=True):
         return self.sign if self.sign in ("streaming", "tool-reference", "remote-control") else ""
 
 
-_LOG_FIELDS = {  # what a field of Claude Code's log means
+_LOG_FIELDS = {  # meanings of names of fields in Claude Code's log, for `SignSeen`
     "pendingMcpServers": "its tool servers were still connecting", "planContent": "an accepted plan",
     "titleAndMode": "it wrote title and settings again", "last-prompt": "its process had ended",
 }  # fmt: skip
@@ -108,7 +108,7 @@ class ToolsAnnounced(EvidenceFact, frozen=True):
 
     added: tuple[Name, ...] = ()  # tools that are new
     removed: tuple[Name, ...] = ()  # tools that are not available any more
-    servers: tuple[Name, ...] = ()  # MCP servers of these tools
+    servers: tuple[Name, ...] = ()  # the MCP servers of these tools
 
     def sentence(self) -> str:
         servers = f"MCP server{'s' * (len(self.servers) > 1)} {join_names(self.servers)}"
@@ -118,7 +118,7 @@ class ToolsAnnounced(EvidenceFact, frozen=True):
 
 
 class HookText(EvidenceFact, frozen=True):
-    """A hook's text followed an entry of the history until the next user message."""
+    """A hook's text that followed an entry of the history is left out from the next user message on."""
 
     words = (
         'the text of {hooks:?hook {hooks:names}|a hook} {text:?("{text}") }'
@@ -129,14 +129,14 @@ class HookText(EvidenceFact, frozen=True):
         "blocks back from its end, and so read only tools and system prompt}"
     )
     fix_word = "{preview:?preview}{verification:?verification}"
-    entries: int  # the number of that entry
-    hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
+    entries: int  # the number of this entry: the entries that precede the text
+    hooks: tuple[Name, ...] = ()  # names of the hooks; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
-    text: Content = ""  # its beginning; empty: not recorded
-    line: int | None = None  # of the log that records the text
-    preview: bool = False  # the client's own preview added it, which no settings switch off
+    text: Content = ""  # the beginning of the text; empty: not recorded
+    line: int | None = None  # the line of the log that records it; None: unknown
+    preview: bool = False  # the client's own preview added it, which no setting disables
     verification: bool = False  # the client itself asks the model to verify an edit in its preview
-    unreached: int | None = None  # cached tokens before the text, if the read shows that no entry there was reached
+    unreached: int | None = None  # cached tokens before the text, if the request read only tools and system prompt
 
 
 class ReasoningDropped(EvidenceFact, frozen=True):
@@ -147,10 +147,10 @@ class ReasoningDropped(EvidenceFact, frozen=True):
         "about {tokens:,} tokens before it can be read{exact:?, as usage shows}"
         "{after:?; the {after:,} cached tokens after it were not readable either way: expected, not counted here}"
     )
-    entries: int  # the number of that entry
-    tokens: int  # before that reasoning
+    entries: int  # the number of this entry: the entries that precede the reasoning
+    tokens: int  # before the reasoning: those that can still be read
     exact: bool = False  # usage shows a read of these tokens, to within one cache drop
-    after: int | None = None  # cached tokens after it, if another cause leads; they are not among its re-billed tokens
+    after: int | None = None  # cached tokens after it, if another cause leads: they are not among that one's re-billed
 
 
 class FirstWithoutThinking(EvidenceFact, frozen=True):
@@ -160,19 +160,19 @@ class FirstWithoutThinking(EvidenceFact, frozen=True):
 
 
 class ThinkingOmitted(EvidenceFact, frozen=True):
-    """The model does not read the thinking that precedes the user's latest prompt; later models do."""
+    """The model ignores the thinking that precedes the user's latest prompt, unlike later models."""
 
     words = (
         "from the user's new prompt on, the model does not read the thinking after entry {entries:,} of the history"
         "{tokens_before:?{tokens_after:?, and the prompt shrank from {tokens_before:,} to {tokens_after:,} tokens}}"
     )
-    entries: int  # of the history before the first omitted thinking
+    entries: int  # entries of the history before the first omitted thinking
     tokens_before: int | None = None  # of the previous prompt, if the prompt shrank
-    tokens_after: int | None = None  # of this prompt, if it is shorter than the previous one
+    tokens_after: int | None = None  # of this prompt, if the prompt shrank
 
 
 class HistoryShrank(EvidenceFact, frozen=True):
-    """Only the beginning of the timeline is the same as before."""
+    """Only the beginning of the previous timeline is in this one."""
 
     words = "only the first {same:,} of {entries:,} entries of the history are the same"
     same: int  # entries that are the same
@@ -191,20 +191,20 @@ class TotalShrank(EvidenceFact, frozen=True):
     tokens_before: int  # of the previous prompt
     tokens_after: int  # of this prompt
     cached_tokens: int  # of the previous prompt
-    boundary: bool = False  # the log records that the client cleared tool results, not which
-    unsure: bool = False  # the provider may have done it
+    boundary: bool = False  # the log records that the client cleared tool results, but not which
+    unsure: bool = False  # the provider, not the client, may have shortened the prompt
     image: bool = False  # the read ends exactly before the user's last prompt with an image
 
 
-# What the clock shows
+# Facts from times
 
 
 class Paused(EvidenceFact, frozen=True):
     """A pause since the previous request."""
 
     seconds: float  # from the previous request (its answer, if errors followed it) to this one
-    lifetime: float | None  # of what that request wrote to the cache; None: not recorded
-    most: float | None = None  # the longest that it may be, if it is not recorded; None: unknown
+    lifetime: float | None  # of the cache entries that the previous request wrote; None: not recorded
+    most: float | None = None  # the longest possible lifetime, if it is not recorded; None: unknown
 
     def sentence(self) -> str:
         pause = f"{format_duration(self.seconds)} since the previous request"
@@ -216,45 +216,45 @@ class Paused(EvidenceFact, frozen=True):
 
 
 class ParallelStart(EvidenceFact, frozen=True):
-    """The request was sent before the response that writes the cache entry began."""
+    """The request was sent before the previous response, which writes the cache entry, began."""
 
     words = "sent {seconds:duration} before the response that writes the cache entry began: nothing could be read yet"
-    seconds: float  # from this request to the beginning of that response
+    seconds: float  # from this request to the beginning of the previous response
 
 
 class OlderEntry(EvidenceFact, frozen=True):
-    """The request read exactly up to the breakpoint before the newest one."""
+    """The request read exactly the cache entry before the newest one."""
 
     words = (
         "sent {seconds:duration} after the previous answer began; {read_tokens:,} tokens were read: exactly the entry "
         "before the newest one"
     )
-    seconds: float  # from the previous request (its answer, if errors followed it) to this one
-    read_tokens: int  # tokens before that breakpoint, which were read
+    seconds: float  # from the previous answer, or its request if no answer is recorded, to this request
+    read_tokens: int  # tokens of that entry
 
 
-# What the shape of two requests shows
+# Facts from two requests
 
 
 class ChainRestarted(EvidenceFact, frozen=True):
-    """All tools were dropped when a new turn of the user began; the system prompt is unchanged."""
+    """The client dropped all tools when a new turn of the user began; the system prompt is unchanged."""
 
     words = (
         "the client dropped {tools:=1?its only tool|all {tools} tools} when a new user turn began, with the same "
         "system prompt"
     )
-    tools: int  # how many were dropped
+    tools: int  # how many tools were dropped
 
 
 class MessagesTakenBack(EvidenceFact, frozen=True):
     """The user went back some messages and asked something else."""
 
     words = "{messages:count message} {messages:=1?was|were} taken back, and something else was asked"
-    messages: int  # how many were removed
+    messages: int  # how many messages were removed
 
 
 class SummaryFound(EvidenceFact, frozen=True):
-    """A new text is at the place of earlier messages."""
+    """A new text replaced earlier messages."""
 
     words = (
         "{path} {says:=is-summary?is a summary}{says:=sums-up?is new and sums up earlier messages}"
@@ -263,8 +263,8 @@ class SummaryFound(EvidenceFact, frozen=True):
     )
     path: JsonPath  # of the new text, in this request
     says: Literal["is-summary", "sums-up", "unclear"]  # how surely it is a summary
-    messages_before: int  # in the previous prompt
-    messages_after: int  # in this prompt
+    messages_before: int  # messages of the previous prompt
+    messages_after: int  # messages of this prompt
 
 
 class EditedByProvider(EvidenceFact, frozen=True):
@@ -285,14 +285,14 @@ class EditedByProvider(EvidenceFact, frozen=True):
 class ColdCompaction(EvidenceFact, frozen=True):
     """A conversation was sent to be summarised, and read less of its cache than it could."""
 
-    # the sections that differ from the conversation's; "breakpoints": none, but the last breakpoint is earlier; empty:
-    # the log does not hold them
+    # sections that differ from the conversation's; only "breakpoints": the sections are equal, the last breakpoint is
+    # earlier; empty: the log does not hold them
     differs: tuple[Own, ...]
-    cached_tokens: int  # of the conversation's last request
-    read_tokens: int  # of them, by the request for the summary
-    warm_tokens: int = 0  # what a warm request of this length would have read
-    dollars: float | None = None  # what its prompt cost
-    warm_dollars: float | None = None  # what a warm one would have cost
+    cached_tokens: int  # tokens that the conversation's last request left in the cache
+    read_tokens: int  # cached tokens that the request for the summary read
+    warm_tokens: int = 0  # tokens that it would have read with the conversation's prompt
+    dollars: float | None = None  # cost of its prompt; None: unknown
+    warm_dollars: float | None = None  # cost of its prompt if it had read `warm_tokens`; None: unknown
 
     def sentence(self) -> str:
         if self.differs == ("breakpoints",):
@@ -314,7 +314,7 @@ _OTHER_SECTIONS = {"tools": "other tools", "system": "another system prompt", "m
 
 
 class TailReplaced(EvidenceFact, frozen=True):
-    """The end of the previous request is not in this one: the conversation continues at its place."""
+    """The end of the previous request is not in this one: the conversation or another end takes its place."""
 
     words = (
         "{path}{role:? of the {role} role} ended the previous request{holds:? (it holds {holds:and})} and "
@@ -326,19 +326,19 @@ class TailReplaced(EvidenceFact, frozen=True):
     bytes: int  # size of that end
     tokens: int  # of that end, estimated
     role: Own  # of its message; empty: a role that lore does not know
-    holds: tuple[Own, ...] = ()  # what made it volatile
+    holds: tuple[Own, ...] = ()  # the kinds of volatile text in it
     repeated: bool = False  # the same bytes end this request again
     retried: bool = False  # the request was sent again with another end
-    # what these tokens cost a day if every turn sends them, at the pace of the chain; None: price or pace unknown
+    # daily cost of these tokens if every turn sends them, at the pace of the chain; None: price or pace unknown
     dollars_a_day: float | None = None
 
 
 class Rerouted(EvidenceFact, frozen=True):
     """The request was sent to another host or endpoint than the previous one, or with another key."""
 
-    host_before: Name | None = None  # of the previous request; None if hosts are equal or not recorded
-    host_after: Name | None = None  # of this request; None as `host_before` is
-    # path or API of the previous request, at the same host; None if equal or not recorded
+    host_before: Name | None = None  # host of the previous request; None: hosts are equal or not recorded
+    host_after: Name | None = None  # host of this request; None as `host_before` is
+    # path or API of the previous request, at the same host; None: equal or not recorded
     endpoint_before: Name | None = None
     endpoint_after: Name | None = None  # path or API of this request; None as `endpoint_before` is
     account: bool = False  # another key or organisation was used
@@ -355,16 +355,16 @@ class Rerouted(EvidenceFact, frozen=True):
 
 
 class RoutedElsewhere(EvidenceFact, frozen=True):
-    """A router gave the request to another provider or deployment than the previous one.
+    """A router sent the request to another provider or deployment than the previous one.
 
-    Known from the providers, else the deployments, else from answers that this recording never received.
+    Shown by the providers, else by the deployments, else by answers that this recording did not receive.
     """
 
     provider_before: Name | None = None  # that answered the previous request; None: not recorded
     provider_after: Name | None = None  # that answered this request; None: not recorded
     deployment_before: Name | None = None  # that answered the previous request; None: not recorded
     deployment_after: Name | None = None  # that answered this request; None: not recorded
-    unreceived: int = 0  # answers between the two that this recording never received
+    unreceived: int = 0  # answers between the two requests that this recording did not receive
     ids: tuple[Name, ...] = ()  # beginnings of call ids, if they come from several providers
 
     def sentence(self) -> str:
@@ -388,37 +388,37 @@ class LookbackExceeded(EvidenceFact, frozen=True):
         "{positions} new positions precede the next breakpoint; {allowed:=0?at that time only an entry at a breakpoint "
         "was read|the cache looks back {allowed}}{missed_tokens:?; {missed_tokens:,} cached tokens were not read}"
     )
-    positions: int  # between them
-    allowed: int  # 0: only an entry at a breakpoint was read at that time
+    positions: int  # between the two breakpoints
+    allowed: int  # positions that the cache looks back; 0: at that time it read only an entry at a breakpoint
     missed_tokens: int | None = None  # cached tokens that were not read; None: unknown
 
 
 class BreakpointsDropped(EvidenceFact, frozen=True):
-    """No breakpoint of this request is as far on as the last one of the previous request."""
+    """The last breakpoint of this request precedes that of the previous one, or it has none."""
 
     words = (
         "{now:=0?this request has no cache breakpoint, the previous one had {before}|the last of {now} cache "
         "breakpoints precedes what the previous request cached up to the last of its {before}}"
     )
     before: int  # breakpoints of the previous request
-    now: int  # of this one
+    now: int  # breakpoints of this request
 
 
-# What usage and the provider report
+# Facts from usage and the provider's verdict
 
 
 class ProviderSaid(EvidenceFact, frozen=True):
-    """The provider's own verdict about a miss."""
+    """The provider's verdict on a cache miss."""
 
     words = (
         "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed by its "
         "estimate}{unread:?, though usage shows that only {unread:,} tokens of this request were not read"
         "|{missed_tokens:?; re-billed tokens are counted by usage}}"
     )
-    reason: Own = ""  # if lore knows the word
-    other: Content = ""  # else the provider's word
-    missed_tokens: int | None = None  # that could have been read; None: the provider does not say
-    contradicts: tuple[Own, ...] = ()  # codes of causes about another section than this verdict
+    reason: Own = ""  # the provider's word, if lore knows it
+    other: Content = ""  # the provider's word, if lore does not know it
+    missed_tokens: int | None = None  # tokens that could have been read; None: not in the verdict
+    contradicts: tuple[Own, ...] = ()  # codes of causes in another section than the verdict's
     unread: int | None = None  # tokens of this request that were not read, if `missed_tokens` is more
 
 
@@ -433,10 +433,10 @@ class ReadFell(EvidenceFact, frozen=True):
     )
     fix_word = "{at_prompt:?by-client|{at_begin:?by-client}}"
     lost_tokens: int  # cached tokens that were not read again
-    cached_tokens: int  # of the previous prompt, as far as they could be read
+    cached_tokens: int  # tokens of the previous prompt that could be read
     read_tokens: int  # tokens that this request read
-    at_prompt: bool = False  # the request brings a new prompt of the user, in a log of a cache with breakpoints
-    at_begin: bool = False  # it does not, and is the second to fourth request of such a log's chain
+    at_prompt: bool = False  # the request has a new prompt of the user, in a log of a cache with breakpoints
+    at_begin: bool = False  # else: it is the second to fourth request of a chain in such a log
 
 
 class NothingRead(EvidenceFact, frozen=True):
@@ -472,7 +472,7 @@ class LifetimeLost(EvidenceFact, frozen=True):
 
 
 class BillUnlikeBody(EvidenceFact, frozen=True):
-    """Usage that cannot belong to the recorded body."""
+    """Usage contradicts the recorded body."""
 
     words = (
         "{tokens:,} tokens are billed {what:=no-breakpoint?as written, though the body has no cache breakpoint}"
@@ -480,10 +480,10 @@ class BillUnlikeBody(EvidenceFact, frozen=True):
         "{what:=five-minutes-unasked?as written for 5 minutes, though every breakpoint asks for 1 hour}"
         "{what:=more-tokens-than-bytes?for a prompt of {bytes:,} bytes: no token is shorter than a byte}"
     )
-    # in which way it does not fit
+    # the kind of contradiction
     what: Literal["no-breakpoint", "hour-unasked", "five-minutes-unasked", "more-tokens-than-bytes"]
-    tokens: int  # of the count that does not fit
-    bytes: int | None = None  # of the prompt
+    tokens: int  # the count that contradicts the body
+    bytes: int | None = None  # size of the prompt, for `more-tokens-than-bytes`; else None
 
 
 class Disputed(EvidenceFact, frozen=True):
@@ -505,12 +505,11 @@ class Disputed(EvidenceFact, frozen=True):
         "head-was-read",
     ]  # fmt: skip
     reason: Own = ""  # the provider's
-    # shared, lost, missed, or before a breakpoint, by `what`; None if `what` has no such figure
-    tokens: int | None = None
-    read_tokens: int | None = None  # tokens that were read; None as `tokens` is
+    tokens: int | None = None  # lost, shared, missed, or before a breakpoint, as the words state; None: `what` has none
+    read_tokens: int | None = None  # tokens that were read, for `bill-reads-more` and `head-was-read`; else None
     section: Own = ""  # where the bytes first differ, for `other-section`; else empty
-    path: JsonPath = ""  # of this place, for `other-section`; else empty
-    model: Model | None = None  # that both requests ask for, for `same-model`; else None
+    path: JsonPath = ""  # the first place where the bytes differ, for `other-section`; else empty
+    model: Model | None = None  # the model that both requests ask for, for `same-model`; else None
 
 
 Evidence: TypeAlias = (
