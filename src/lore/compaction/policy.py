@@ -343,7 +343,9 @@ def shorten_result(call: i.ToolCall) -> str | None:
         blocks = result_blocks(raw) or ()
         texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, i.TextBlock)]
         text = "\n".join(texts) if len(texts) == len(blocks) else ""
-    return f"{text[:RESULT_KEPT]}\n{TRUNCATED.format(len(text), RESULT_KEPT)}" if len(text) > RESULT_LIMIT else None
+    if len(text) <= RESULT_LIMIT:
+        return None
+    return text[:RESULT_KEPT] + "\n" + TRUNCATED.format(len(text), RESULT_KEPT)
 
 
 def _percent(tokens: int, window: int) -> float:

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.counts import BILLS_WRITES, bills_writes, cached, prompt_tokens
+from lore.cache.counts import BILLS_WRITES, DROP, ONE_HOUR, bills_writes, cached, prompt_tokens
 from lore.cache.predictor import ChangeCounts, WhatIf
 from lore.cache.prices import Price
 from lore.cache.registry import options_in
@@ -297,8 +297,7 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
         return saving, list(_notes(saving, counts))
     turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
     pairs = [(paid, base_turn, other_turn) for paid, base_turn, other_turn in turns if not paid.contradicted]
-    reads = [(base_turn.predicted.read_tokens, other_turn.predicted.read_tokens) for _, base_turn, other_turn in pairs]
-    more = [now - before for before, now in reads if before is not None and now is not None and before != now]
+    more = [difference for pair in pairs if (difference := _read_difference(text, *pair))]
     costs = [_both_costs(text, paid, base_turn, other_turn) for paid, base_turn, other_turn in pairs]
     priced = [(before, now) for before, now in costs if before is not None and now is not None]
     before, after = sum_known(cost for cost, _ in priced), sum_known(cost for _, cost in priced)
@@ -317,23 +316,60 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     return saving, notes
 
 
+def _read_difference(text: str, paid: PaidTurn, base_turn: SimulatedTurn, other_turn: SimulatedTurn) -> int:
+    """Return by how many tokens the reads of a turn differ in both simulations; 0 if unknown."""
+    before, after = base_turn.predicted.read_tokens, other_turn.predicted.read_tokens
+    if before is None or after is None:
+        return 0
+    lifetime = _lifetime_of(text, paid, base_turn)
+    if lifetime is None or paid.paid is None:
+        return after - before
+    changed = with_lifetime(paid.paid, lifetime, before, after)
+    return (changed.first_pass.read_tokens or 0) - (paid.paid.first_pass.read_tokens or 0)
+
+
+def _lifetime_of(text: str, paid: PaidTurn, turn: SimulatedTurn) -> float | None:
+    """Return the lifetime that a change gives to the entries of a turn with usage; None for another change."""
+    has_lifetimes = paid.paid is not None and turn.cache in _WITH_LIFETIMES
+    return _LIFETIMES.get(text.replace(" ", "").removeprefix("ttl=")) if has_lifetimes else None
+
+
 def _both_costs(
     text: str, paid: PaidTurn, base_turn: SimulatedTurn, other_turn: SimulatedTurn
 ) -> tuple[float | None, float | None]:
-    """Return the cost of a turn in both simulations.
-
-    The first turn of a transcript is not predicted. It reads the same with any lifetime, and its writes cost another
-    price.
-    """
-    before, after = (None if turn.cost is None else turn.cost.predicted for turn in (base_turn, other_turn))
-    usage, change = paid.paid, text.replace(" ", "")
-    if before is None and after is None and usage is not None and paid.price and base_turn.cache in _WITH_LIFETIMES:
-        hour, minutes = (usage.write_tokens, 0) if change == TTL else (0, usage.write_tokens)
-        changed = replace(usage, write_1h_tokens=hour, write_5m_tokens=minutes) if change in (TTL, SHORT) else usage
+    """Return the cost of a turn in both simulations; with another lifetime, of its usage and of the changed usage."""
+    lifetime, usage = _lifetime_of(text, paid, base_turn), paid.paid
+    if lifetime is not None and usage is not None and paid.price:
+        changed = with_lifetime(usage, lifetime, base_turn.predicted.read_tokens, other_turn.predicted.read_tokens)
         costs = paid.price.of(usage), paid.price.of(changed)
         if costs[0] is not None and costs[1] is not None:
             return float(costs[0]), float(costs[1])
+    before, after = (None if turn.cost is None else turn.cost.predicted for turn in (base_turn, other_turn))
     return before, after
+
+
+def with_lifetime(paid: Usage, seconds: float, predicted: int | None, changed: int | None) -> Usage:
+    """Return usage as it would be if all entries lived so many seconds.
+
+    `predicted` and `changed` are the predicted reads with the recorded and with the other lifetime. A read that fell
+    short of its prediction had another cause, which another lifetime does not remove.
+    """
+    first = paid.first_pass
+    read, write = first.read_tokens or 0, first.write_tokens or 0
+    more = 0
+    if predicted is not None and changed is not None:
+        if changed < predicted:
+            more = min(0, changed - read)
+        elif changed > predicted and read > predicted - DROP:
+            more = min(write, max(0, changed - read))
+    write -= more
+    hour = write if seconds == ONE_HOUR else 0
+    new = replace(
+        first, read_tokens=read + more, write_tokens=write, write_1h_tokens=hour, write_5m_tokens=write - hour
+    )  # fmt: skip
+    return (
+        new if first is paid else replace(paid, iterations=tuple([new if p is first else p for p in paid.iterations]))
+    )
 
 
 def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
