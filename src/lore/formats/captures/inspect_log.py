@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.beginning import BOM
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.captures.layouts import INSPECT, Record, call_in
 from lore.formats.captures.recorders import Documents
 from lore.formats.contents import RecordedBody, build_array, build_body, object_of, to_openai_messages
@@ -126,7 +126,7 @@ def _read_event(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], sess
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
     counts = record.first(("call.response.usage", "call.response.usageMetadata"))
-    usage = billed_of(counts, record.at("call.response.service_tier")) or _usage(record)
+    usage = decode_usage(counts, record.at("call.response.service_tier")) or _usage(record)
     body = replace(body, body=_fill_attachments(body.body, attachments))
     return exchanges_of(replace(call_in(record, INSPECT, body), session=session, usage=usage))
 

@@ -24,7 +24,7 @@ from typing import ClassVar, NamedTuple
 from msgspec.structs import replace
 
 from lore.formats.base import Read
-from lore.formats.bills import billed_from
+from lore.formats.bills import usage_of_object
 from lore.formats.captures.layouts import SPANS, Record, call_in
 from lore.formats.contents import (
     NO_CONTENT,
@@ -266,7 +266,7 @@ def _usage(attrs: Record) -> Usage | None:
     prompt, cached = usage.get("prompt_tokens"), usage.get("cached_tokens", 0) + usage.get("cache_write_tokens", 0)
     if prompt is not None and cached and total == prompt + cached + usage.get("completion_tokens", 0):
         usage["prompt_tokens"] = prompt + cached
-    return billed_from({"prompt_tokens": None, **usage})
+    return usage_of_object({"prompt_tokens": None, **usage})
 
 
 def _provider_writes(attrs: Record) -> int | None:
