@@ -71,8 +71,8 @@ class InspectLog(Documents):
     def recognises(cls, head: bytes) -> bool:
         return _OPENING.match(head.removeprefix(BOM).lstrip(b" \t\r\n")) is not None or super().recognises(head)
 
-    def _without_array(self, records: ElementCutter) -> Iterator[Read]:
-        return super()._without_array(records) if records.is_cut else iter(())
+    def _report_missing_array(self, records: ElementCutter) -> Iterator[Read]:
+        return super()._report_missing_array(records) if records.is_cut else iter(())
 
     def read_line(self, line: Line) -> Iterable[Read]:  # pyright: ignore[reportIncompatibleMethodOverride] - as it says
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
