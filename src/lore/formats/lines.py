@@ -528,7 +528,7 @@ def begins_with_records(head: bytes) -> bool:
 def records_on_lines(head: bytes, array: str = "") -> bytes:
     """Return a file's beginning if it is JSON Lines, else its first objects, each on a line; empty without any.
 
-    Objects may be printed over several lines, in an array (at the path `array` of the document) or next to damaged text.
+    Objects may be printed over several lines, in an array (at the path `array` of a document) or next to damaged text.
     """
     if not array and begins_with_records(head):
         return head
