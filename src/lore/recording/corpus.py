@@ -64,14 +64,14 @@ class Name(NamedTuple):
 def parse_name(text: str) -> Name:
     """Parse `PATH`, `PATH#TURN` or `PATH#CHAIN:TURN`; PATH may be a stored session."""
     if text == STDIN or "#" not in text or filesystem.exists(text):
-        return Name(packed.task_of(text))
+        return Name(packed.session_folder_of(text))
     path, _, selector = text.rpartition("#")
     path = STDIN if path == "<stdin>" else path  # `-#2` would be an option on a command line
     match = _SELECTOR.match(selector)
     stored = address_of(text)
     if match is None or not path or (stored is not None and ("#" not in stored.session_id or session_exists(stored))):
         return Name(text)
-    return Name(packed.task_of(path), match["chain"], int(match["turn"]))
+    return Name(packed.session_folder_of(path), match["chain"], int(match["turn"]))
 
 
 def show(path: str) -> str:

@@ -203,7 +203,7 @@ class Continuations:
     def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> tuple[Prompt, str]:
         """Remember the next request for those that continue it; return its whole prompt.
 
-        The second value names the response that it continues if that is not recorded whole, and was not returned before.
+        The second value names the response that it continues, if its request or answer is not recorded; else empty.
         """
         if prompt.dialect != "openai-responses":
             return prompt, ""
@@ -224,7 +224,7 @@ class Continuations:
         return whole, missing
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
-        """Hold a prompt with its answer, and drop the oldest ones over the limit; its first `shared` messages are free."""
+        """Hold a prompt with its answer, drop the oldest over the limit; `shared` first messages are not counted."""
         heads, marked = len(prompt.head), zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
         new = sum(len(segment.data) + OVERHEAD for segment in prompt.messages.since(max(0, shared)))
         output = output_items(exchange.output)

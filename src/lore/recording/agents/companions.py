@@ -52,7 +52,7 @@ def companions(path: str) -> list[str]:
     stem, ending = os.path.splitext(name)
     is_log = ending == ".jsonl" and filesystem.is_file(path)
     if not is_log and filesystem.is_folder(path):
-        return packed.subagents(path)
+        return packed.subagent_folders(path)
     if path != corpus.STDIN and (ending == ".json" or "#" in name):
         return _opencode_subagents(path)
     if not is_log or is_companion(name):
@@ -85,7 +85,7 @@ def session_of(path: str) -> str | None:
     below = _BELOW_CLAUDE.fullmatch(path) or _BELOW_PI.fullmatch(path)
     if below is not None:
         return f"{below[1]}.jsonl"
-    if session := packed.parent_of(path):
+    if session := packed.session_of_subagent(path):
         return session
     folder, name = os.path.split(path)
     chats, parent = os.path.split(folder)
