@@ -174,7 +174,7 @@ def decode_usage(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage
 
 
 def usage_of_object(usage: dict[str, Any]) -> Usage | None:
-    """Return the usage in a decoded object; None if no count is known. `contradiction` names an impossible count."""
+    """Return the usage in a decoded object; None if it holds no count. An impossible count is a `contradiction`."""
     if whole := _object_at(usage, "inputTokens"):  # of a model of the AI SDK
         details = {"cacheReadTokens": whole.get("cacheRead"), "cacheWriteTokens": whole.get("cacheWrite")}
         output = _object_at(usage, "outputTokens").get("total")
@@ -211,10 +211,7 @@ def usage_with_cached_input(
     whole: int | None, read: int | None, write: int | None, output: int | None, *, client: str = "",
     iterations: tuple[Usage, ...] = (),
 ) -> Usage:  # fmt: skip
-    """Return the usage of counts whose input (`whole`) includes the tokens read from and written to a cache.
-
-    If these are more than `whole`, the uncached tokens become None and `Usage.contradiction` says so.
-    """
+    """Return the usage of counts whose input (`whole`) includes cached tokens; a `contradiction` if these are more."""
     cached, contradiction = (read or 0) + (write or 0), ""
     uncached = None if whole is None else whole - cached
     if uncached is not None and uncached < 0:
@@ -229,7 +226,7 @@ def usage_without_cached_input(
     """Return the usage of counts whose input (`uncached`) excludes tokens read from and written to a cache.
 
     Writes of 0 become None if the dialect does not bill writes. `hour` is the part of `write` that lives for an hour.
-    If the input is more than `total` (input and output), the uncached tokens become None and `contradiction` says so.
+    If the input is more than `total` (input and output), the uncached tokens become None and `contradiction` is set.
     """
     write = write if write or dialect in _BILLS_WRITES else None
     input_tokens, fault = (uncached or 0) + (read or 0) + (write or 0), ""
@@ -319,7 +316,7 @@ def _split_by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
-    """Return a usage with the counts of the last pass that answered (`model` if a fallback), others as `iterations`."""
+    """Return a usage with the counts of the last pass that answered; other billed passes become its `iterations`."""
     answering = [at for at, model_pass in enumerate(passes) if model_pass.kind in ANSWERING]
     last = answering[-1] if answering else -1
     fallback = max((at for at in answering if passes[at].kind == "fallback_message"), default=-1)

@@ -390,7 +390,7 @@ class OpenCode(DocumentReader):
             turn = self._start_turn(info, asked_at)
             tool_ended = self._append_parts(info, step, info.id if len(steps) == 1 else f"{info.id}:{number}")
             self.session.at = (stamp_of(info.time.completed) if is_last else None) or tool_ended
-            self._end_turn(turn, info, step, is_last=is_last, is_only=len(steps) == 1)
+            self._end_turn(turn, info, step, is_last_step=is_last, is_only_step=len(steps) == 1)
             asked_at = tool_ended or asked_at
         if not steps:
             self._append_parts(info, record.parts, info.id)
@@ -440,19 +440,16 @@ class OpenCode(DocumentReader):
         return session.at
 
     def _end_turn(
-        self, turn: int, info: _OpenCodeInfo, step: list[_OpenCodePart], *, is_last: bool, is_only: bool
+        self, turn: int, info: _OpenCodeInfo, step: list[_OpenCodePart], *, is_last_step: bool, is_only_step: bool
     ) -> None:  # fmt: skip
-        """End a turn with the counts of its step, or as failed; the last step may use the counts of the message.
-
-        `is_last` and `is_only`: the last, the only step of the message. Sets `prompt_size`.
-        """
+        """End a turn, with the message's counts if its last step has none, or as failed; set `prompt_size`."""
         session = self.session
         ends = (part for part in reversed(step) if part.type == "step-finish" and part.tokens is not None)
         end = next(ends, _OpenCodePart())
-        tokens = end.tokens or (info.tokens if is_last else None)
-        cost = info.cost if is_only and is_absent(end.cost) else end.cost
+        tokens = end.tokens or (info.tokens if is_last_step else None)
+        cost = info.cost if is_only_step and is_absent(end.cost) else end.cost
         usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.response_model or ""))
-        if info.error is None or not is_last:
+        if info.error is None or not is_last_step:
             session.end_turn(usage, synthetic_response_id(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:
             error = text_in(info.error.get("name", NULL)) or None
@@ -476,7 +473,7 @@ class OpenCode(DocumentReader):
             if isinstance(item, AssistantMessage):
                 session.emit(e.Append(item=item, chain=session.chain))
         session.at = stamp_of(info.time.completed)
-        self._end_turn(turn, info, record.parts, is_last=True, is_only=True)
+        self._end_turn(turn, info, record.parts, is_last_step=True, is_only_step=True)
         session.chain = e.MAIN
         texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
         text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker or _CompactionMarker(info.id), None

@@ -373,10 +373,7 @@ class ClaudeEvents(RecordReader):
         return [read for request in pending for read in request.reads()]
 
     def _read_event(self, span: _SpanRecord, line: Line) -> list[Problem | Read]:
-        """Add a request to `_pending`; return the call of a response, or the oldest one if too many requests wait.
-
-        A problem for the first body that was cut comes before it.
-        """
+        """Add a request to `_pending`; return the call of a response, or the oldest if too many wait, and problems."""
         kind, values = _kind_of_event(span), list[Problem | Read]()
         if not kind:
             return values

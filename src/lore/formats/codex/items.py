@@ -43,10 +43,7 @@ class ContextField(NamedTuple):
 
 
 def signals_of_context(fields: dict[str, ContextField], context: dict[str, Raw]) -> list[Sign]:
-    """Return the signals of fields that changed since the previous contexts, then update `fields`, the latest values.
-
-    A field that occurs for the first time is no change.
-    """
+    """Return signals of the known fields (`fields`: their latest values) that a context changes; update `fields`."""
     signals: list[Sign] = []
     for signal, names in _SIGNALS.items():
         changes: list[tuple[str, str, str]] = []

@@ -321,10 +321,7 @@ class UsageReporter:
         self.end_turn(chain, last)
 
     def _record_cost(self, nano_aiu: float | None, premium: float | None, requests: int | None = None) -> None:
-        """Add the cost since the previous totals to the main chain's latest response, and end its turn again.
-
-        Totals, such as the number of `requests`, count the whole session; one that fell was reset to 0.
-        """
+        """Add the cost since the previous totals (one that fell was reset to 0) to the main chain's latest response."""
         dollars = None if nano_aiu is None else nano_aiu / _NANO_AIU_PER_DOLLAR
         new: dict[str, float] = {}
         for name, total in (("dollars", dollars), ("requests", requests), ("premium_requests", premium)):

@@ -47,10 +47,7 @@ T = TypeVar("T")
 
 
 def companions(path: str) -> list[str]:
-    """Return the files, folders or sessions (`DATABASE#SESSION`) of a session's subagents, in a fixed order.
-
-    Of subagents, only OpenCode's have companions themselves.
-    """
+    """Return the files, folders or `DATABASE#SESSION` of a session's subagents; of these only OpenCode's have any."""
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     is_log = ending == ".jsonl" and filesystem.is_file(path)
@@ -228,8 +225,7 @@ def _opencode_root(path: str) -> str | None:
     return None if len(above) == 1 else family[above[-1]].name
 
 
-def _read_files(folder: str) -> Mapping[str, _FileSession]:
-    """Return the sessions of a folder's files by id."""
+def _read_files(folder: str) -> Mapping[str, _FileSession]:  # by id
     names = (name for name in filesystem.names(folder or os.curdir) if name.endswith(".json"))
     sessions = (_read_once(_read_file, os.path.join(folder, name)) for name in names)
     return {session.id: session for session in sessions if session is not None}
