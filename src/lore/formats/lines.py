@@ -519,7 +519,7 @@ class _RecordFinder(RecordReader):
 
 
 def begins_with_records(head: bytes) -> bool:
-    """Return whether the first lines of a file look like an object each, and the first one is."""
+    """Return whether each of a file's first lines begins and ends with a brace, and the first one is an object."""
     lines = (line.strip(SPACE) for line in islice(nonblank_lines(head), _FIRST))
     is_usual = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
     return is_usual and raw_members(next(nonblank_lines(head), b"").strip(SPACE)) is not None
