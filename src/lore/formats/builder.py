@@ -151,7 +151,7 @@ class SessionBuilder:
         return self._histories[self.chain]
 
     def append(self, item: Item) -> None:
-        """Emit an item such as `ToolCall(uuid, call_id, name, Raw(arguments), response_id=…)`, not adding to `history`."""
+        """Emit an item, as `ToolCall(uuid, call_id, name, Raw(arguments), response_id=…)`; leave `history` as it is."""
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 

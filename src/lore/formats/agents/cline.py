@@ -223,7 +223,7 @@ class Cline(DocumentReader):
         return is_of_screen or (members.keys() >= {"ts", "role", "content"} and text_in(members["role"]) in _ROLES)
 
     def read_task(self, placed: Iterable[Placed], expected_cuts: int) -> list[Read]:
-        """Return the reads of a task's merged records, `expected_cuts` of which are cuts that the screen shows."""
+        """Return the reads of a task's merged records; `expected_cuts` of them are cuts that the screen shows."""
         self._expected_cuts, reads = expected_cuts, list[Read]()
         for self.session.file, record, line in placed:
             reads += self.session.read_record(line, lambda _, record=record: self._read_record(record)) or ()
