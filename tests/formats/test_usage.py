@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.each import each
-from lore.formats.bills import billed_of, reconcile
+from lore.formats.bills import decode_usage, reconcile
 from lore.model.events import RecordedCost, Usage
 from model.making import dumps
 
@@ -60,12 +60,12 @@ SHAPES = (
 
 @each("usage, billed", SHAPES)
 def test_counts_with_cached_tokens_are_split(usage, billed):
-    assert billed_of(dumps(usage)) == billed
+    assert decode_usage(dumps(usage)) == billed
 
 
 @pytest.mark.parametrize("count", [True, -1, 1.5, "3", None])
 def test_counts_of_other_types_are_unknown(count):
-    billed = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))
+    billed = decode_usage(dumps({"input_tokens": count, "output_tokens": 2}))
     assert billed is not None
     assert (billed.uncached_tokens, billed.output_tokens) == (None, 2)
     assert (billed is not None and billed.contradiction != "") == (type(count) in (bool, str) or count == -1)
@@ -73,12 +73,12 @@ def test_counts_of_other_types_are_unknown(count):
 
 @each("cost", [rb'"\ud800"', b"[1]", b"{}", b"true", b"null", b"-1", b"0", b"1e300", b"9" * 400])
 def test_odd_costs_are_unknown(cost):
-    assert billed_of(b'{"input_tokens":3,"cost":%b}' % cost) == Usage(3)
+    assert decode_usage(b'{"input_tokens":3,"cost":%b}' % cost) == Usage(3)
 
 
 @pytest.mark.parametrize("count", [10**9 + 1, 2**53 + 1, 10**20])
 def test_impossible_count_is_a_contradiction(count):
-    billed = billed_of(dumps({"input_tokens": count, "output_tokens": 10**9}))
+    billed = decode_usage(dumps({"input_tokens": count, "output_tokens": 10**9}))
     assert billed is not None
     assert (billed.uncached_tokens, billed.output_tokens) == (None, 10**9)
     assert billed.contradiction == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.formats.answers import answer_of, answer_of_stream
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.claude.reader import ClaudeCode
 from lore.model.events import TurnCompleted, Usage
 from model.making import dumps
@@ -27,12 +27,12 @@ def usage(*passes, **top):
 
 
 def test_one_pass_equals_the_counts():
-    billed = billed_of(dumps(usage(passed(uncached=3, output=9), input_tokens=3, output_tokens=9)))
+    billed = decode_usage(dumps(usage(passed(uncached=3, output=9), input_tokens=3, output_tokens=9)))
     assert billed == Usage(3, output_tokens=9)
 
 
 def test_compaction_alone_keeps_the_counts():
-    billed = billed_of(dumps(usage(passed("compaction", 900, 90), input_tokens=0, output_tokens=0)))
+    billed = decode_usage(dumps(usage(passed("compaction", 900, 90), input_tokens=0, output_tokens=0)))
     assert (billed.uncached_tokens, billed.output_tokens) == (0, 0)
     assert [part.kind for part in billed.iterations] == ["compaction"]
 
@@ -40,7 +40,7 @@ def test_compaction_alone_keeps_the_counts():
 def test_advisor_is_billed_by_its_model():
     first, last = passed(uncached=412, output=89), passed(uncached=1348, read=412, output=442)
     advised = passed("advisor_message", 823, 1612, model="claude-fable-5")
-    billed = billed_of(dumps(usage(first, advised, last, input_tokens=412, output_tokens=531)))
+    billed = decode_usage(dumps(usage(first, advised, last, input_tokens=412, output_tokens=531)))
     assert (billed.uncached_tokens, billed.read_tokens, billed.output_tokens) == (1348, 412, 442)
     assert [(part.kind, part.model, part.uncached_tokens, part.output_tokens) for part in billed.iterations] == [
         ("message", None, 412, 89),
@@ -52,7 +52,9 @@ def test_advisor_is_billed_by_its_model():
 def test_fallback_is_billed_by_its_model():
     first = passed(uncached=2, output=2, read=30_000, write=20_000, model="claude-fable-5")
     second = passed("fallback_message", 2, 136, read=50_000, model="claude-opus-4-8")
-    billed = billed_of(dumps(usage(first, second, input_tokens=2, output_tokens=136, cache_read_input_tokens=50_000)))
+    billed = decode_usage(
+        dumps(usage(first, second, input_tokens=2, output_tokens=136, cache_read_input_tokens=50_000))
+    )
     assert (billed.model, billed.read_tokens, billed.output_tokens) == ("claude-opus-4-8", 50_000, 136)
     assert billed.iterations == (Usage(2, 30_000, 20_000, 2, 20_000, 0, kind="message", model="claude-fable-5"),)
 
@@ -60,19 +62,19 @@ def test_fallback_is_billed_by_its_model():
 def test_declined_attempt_is_not_billed():
     first = passed(uncached=535, output=0, model="claude-fable-5")
     second = passed("fallback_message", 412, 264, model="claude-opus-4-8")
-    billed = billed_of(dumps(usage(first, second, input_tokens=412, output_tokens=264)))
+    billed = decode_usage(dumps(usage(first, second, input_tokens=412, output_tokens=264)))
     assert billed.iterations == ()
     assert billed.model == "claude-opus-4-8"
 
 
 def test_pass_without_output_or_fallback_is_billed():
-    billed = billed_of(dumps(usage(passed(uncached=7, output=0), passed(uncached=9, output=4))))
+    billed = decode_usage(dumps(usage(passed(uncached=7, output=0), passed(uncached=9, output=4))))
     assert [part.uncached_tokens for part in billed.passes] == [9, 7]
 
 
 def test_pinned_fallback_names_its_model():
     alone = passed("fallback_message", 10, 5, model="claude-opus-4-8")
-    assert billed_of(dumps(usage(alone, input_tokens=10, output_tokens=5))).model == "claude-opus-4-8"
+    assert decode_usage(dumps(usage(alone, input_tokens=10, output_tokens=5))).model == "claude-opus-4-8"
 
 
 @given(st.lists(st.builds(passed, st.sampled_from(KINDS), *[st.integers(0, 9999)] * 4), min_size=2, max_size=6))
@@ -82,7 +84,7 @@ def test_passes_sum_to_the_listed_counts(listed):
     declined = [at for at in answering if at < fallback and not listed[at]["output_tokens"]]
     billed = [entry for at, entry in enumerate(listed) if at not in declined]
     top = listed[answering[-1]] if answering else {}
-    result = billed_of(dumps({**top, "input_tokens": top.get("input_tokens", 0), "iterations": listed}))
+    result = decode_usage(dumps({**top, "input_tokens": top.get("input_tokens", 0), "iterations": listed}))
     counts = {
         "uncached_tokens": "input_tokens",
         "read_tokens": "cache_read_input_tokens",
@@ -96,25 +98,25 @@ def test_passes_sum_to_the_listed_counts(listed):
 
 
 def test_impossible_count_of_a_pass_is_contradiction():
-    billed = billed_of(dumps(usage(passed(uncached=-1), passed())))
+    billed = decode_usage(dumps(usage(passed(uncached=-1), passed())))
     assert billed is not None
     assert billed.contradiction
 
 
 def test_usage_unlike_its_iterations_shows_both_values():
-    billed = billed_of(dumps(usage(passed(uncached=3, read=800, output=9), input_tokens=3, output_tokens=7)))
+    billed = decode_usage(dumps(usage(passed(uncached=3, read=800, output=9), input_tokens=3, output_tokens=7)))
     assert billed.contradiction == "7 output_tokens in all, 9 in its iterations"
 
 
 def test_iterations_of_another_shape_are_ignored():
     for odd in (None, [], 5, "x", [5], {"type": "message"}):
-        assert billed_of(dumps({"input_tokens": 3, "iterations": odd})) == Usage(3)
+        assert decode_usage(dumps({"input_tokens": 3, "iterations": odd})) == Usage(3)
 
 
 def test_service_terms_are_kept():
     counts = {"input_tokens": 3, "speed": "fast", "service_tier": "standard", "inference_geo": "us"}
     counts["server_tool_use"] = {"web_search_requests": 2, "web_fetch_requests": 0, "odd_requests": "x", "other": 4}
-    billed = billed_of(dumps(counts))
+    billed = decode_usage(dumps(counts))
     assert (billed.speed, billed.service_tier, billed.inference_geo) == ("fast", "standard", "us")
     assert billed.server_tools == (("web_search", 2),)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from helpers.each import each
 from helpers.strategies import any_events, write
 from lore.commands.main import main
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.model import events as e
 from model.making import Fold
 
@@ -86,7 +86,7 @@ def test_diff_shows_only_recorded_counts(answer):
 @each([b"null", b"{}", b"[]", b'"x"', b'{"input_tokens":null}', b'{"input_tokens":-1}',
                                  b'{"input_tokens":true}', b'{"input_tokens":"5"}', b"{"])  # fmt: skip
 def test_usage_without_counts_is_none(raw):
-    assert billed_of(raw) is None
+    assert decode_usage(raw) is None
 
 
 def test_diff_of_texts_has_no_prompt_figures(answer):

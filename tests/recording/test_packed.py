@@ -60,7 +60,7 @@ def test_findings_name_the_file_in_the_folder():
 def test_folder_without_completions_is_not_a_recording(tmp_path):
     for name in ("turn1.json", "turn2.json"):
         (tmp_path / name).write_text(json.dumps(EVENT["call"]["request"]))
-    assert not packed.files_together(str(tmp_path))[1]
+    assert not packed.find_pack(str(tmp_path))[1]
 
 
 def test_files_removed_while_reading_are_a_problem(tmp_path):

@@ -4,7 +4,7 @@ import json
 import os
 
 from formats.captures import CAPTURES
-from lore.recording.packed import PAIRS, files_together, order_members
+from lore.recording.packed import PAIRS, find_pack, order_members
 
 SESSION = json.dumps({"session_id": "s"})
 
@@ -104,7 +104,7 @@ def test_file_times_count_unless_files_were_copied(tmp_path):
 
 def test_completions_are_ordered_by_the_time_inside():
     folder = CAPTURES / "completions" / "stable"
-    files = order_members(str(folder), *files_together(str(folder)))
+    files = order_members(str(folder), *find_pack(str(folder)))
     assert [file.name[-6] for file in files] == ["c", "a", "b"]
 
 

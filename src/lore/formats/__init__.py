@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     # isort: off
     from lore.formats.base import Read as Read, Reader as Reader, Yields as Yields
     from lore.formats.beginning import BOM as BOM, SPACE as SPACE, array_at as array_at
-    from lore.formats.bills import billed_of as billed_of, usage_with_cached_input as usage_with_cached_input
+    from lore.formats.bills import decode_usage as decode_usage, usage_with_cached_input as usage_with_cached_input
     from lore.formats.bills import usage_without_cached_input as usage_without_cached_input
     from lore.formats.lines import problem as problem, too_much as too_much
     from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader

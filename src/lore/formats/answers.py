@@ -20,7 +20,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.formats.bills import billed_from, billed_of
+from lore.formats.bills import decode_usage, usage_of_object
 from lore.formats.values import count_in, text_in
 from lore.model.canonical import decode, text_of
 from lore.model.deferred import pattern
@@ -82,7 +82,7 @@ def _answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     timed = _timed_usage(members, usage)
     created = decode_time(members.get("created_at", members.get("created", b"null")))
     verdict = parse_verdict(members.get("diagnostics", b"null"))
-    bill = billed_from(timed) if timed else billed_of(usage, members.get("service_tier", b""))
+    bill = usage_of_object(timed) if timed else decode_usage(usage, members.get("service_tier", b""))
     by = text_in(members.get("provider", b"")) or _engine_of(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
         bill, _id_in(members), verdict, output_in(members), created, by,
@@ -210,7 +210,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     if "promptTokenCount" in usage and not ended:  # Gemini counts cached tokens in its last event
         usage.setdefault("cachedContentTokenCount", None)
     return ParsedAnswer(
-        whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,
+        whole.usage or usage_of_object(usage), response_id, whole.verdict or verdict, created=whole.created,
         provider=provider or whole.provider, edits=whole.edits if edits is None else edits, model=model,
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 A missing count is unknown, never 0. Anthropic's `input_tokens` and Bedrock's `inputTokens` exclude tokens read from or
 written to a cache, as do the counts of pi's model library (`input`, `cacheRead`, `cacheWrite`). OpenAI's
 `prompt_tokens` (and the same name in LiteLLM, for any provider), the Responses API's `input_tokens` and Gemini's
-`promptTokenCount` include them, and are split here.
+`promptTokenCount` include them: this module subtracts them.
 
 Anthropic's `iterations` list each pass of a response that needed several (server tools, a compaction, an advisor, a
 fallback to another model). Their sum is billed: the counts next to the list exclude compactions and advisors, and are a
@@ -28,29 +28,29 @@ from lore.model.events import ANSWERING, SUMMED_COUNTS, RecordedCost, Usage
 from lore.model.mask import cut_masked
 
 MOST = 10**9  # tokens of a request; a larger count is wrong
-_BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: other providers' zeros mean that writes are not counted
+_BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects; in others 0 writes mean that writes are not counted
 _MOST_DOLLARS = 10**6  # of a request; a higher cost is wrong
-_SHOWN = 10**17  # a longer number is not repeated
-_SERVED = ("speed", "service_tier", "inference_geo")
-_TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))
-_REQUESTS = "_requests"
+_SHOWN = 10**17  # messages do not print impossible counts from here on
+_SERVED = ("speed", "service_tier", "inference_geo")  # members that become the fields of `Usage` with these names
+_TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))  # members that `_with_terms` reads
+_REQUESTS = "_requests"  # how the names of counts in `server_tool_use` end, as in `web_search_requests`
 
 
 class _Family(NamedTuple):
-    """The names of a provider's counters, each with its other spellings."""
+    """A provider's names for each counter; the first name that has a possible count is used."""
 
-    total: tuple[str, ...]
+    input: tuple[str, ...]  # the whole prompt, or only its uncached tokens: see `includes_cached`
     read: tuple[str, ...]
     write: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
-    thought: tuple[str, ...] = ()  # added to the output
-    details: str = ""  # an object that may hold counters as well
-    included: bool = True  # the total includes cached tokens
+    thought: tuple[str, ...] = ()  # thinking that the output does not count; it is added to it
+    details: str = ""  # member with an object in which the counters are looked for, too
+    includes_cached: bool = True  # `input` counts tokens read from and written to a cache
 
 
 _ANTHROPIC = _Family(
     ("input_tokens",), ("cache_read_input_tokens",), ("cache_creation_input_tokens",), ("output_tokens",),
-    included=False,
+    includes_cached=False,
 )  # fmt: skip
 _OPENAI = _Family(
     ("prompt_tokens",),
@@ -73,7 +73,7 @@ _GEMINI = _Family(
     ("candidatesTokenCount", "candidates_token_count"), ("thoughtsTokenCount", "thoughts_token_count"),
 )  # fmt: skip
 _BEDROCK = _Family(
-    ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), included=False
+    ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), includes_cached=False
 )
 # Vercel's AI SDK from version 5 on, for any provider; 5 leaves out cached tokens where the provider's input does.
 _AI_SDK = _Family(
@@ -82,8 +82,8 @@ _AI_SDK = _Family(
 )  # fmt: skip
 _COHERE = _Family(("input_tokens",), ("cached_tokens",), (), ("output_tokens",), details="tokens")
 # pi's model library, which flue is built on.
-_PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included=False)
-# The family of a usage object, by a name that only this family has; without one, Anthropic's.
+_PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), includes_cached=False)
+# A usage object belongs to the family of the first of these members that it has; without any, to Anthropic's.
 _FAMILIES = {
     "prompt_tokens": _OPENAI, "billed_units": _COHERE, "input_tokens_details": _RESPONSES,
     "input_token_details": _LANGCHAIN, "promptTokenCount": _GEMINI, "prompt_token_count": _GEMINI,
@@ -112,7 +112,7 @@ class _Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only
     cache_creation: _Lifetimes | None = None
 
     @property
-    def counts(self) -> tuple[int | None, int | None, int | None, int | None]:
+    def counts(self) -> tuple[int | None, int | None, int | None, int | None]:  # uncached, read, write, output
         return self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens
 
 
@@ -121,7 +121,7 @@ class _OwnPass(_Counts, frozen=True, kw_only=True):
 
 
 class _PlainUsage(_Counts, frozen=True, kw_only=True):
-    """Usage as nearly every response of Anthropic's has it: all its members are known and possible."""
+    """Anthropic's usage in nearly all responses, decoded fast; an unknown member or an impossible count is refused."""
 
     iterations: tuple[_OwnPass, ...] = ()
     server_tool_use: _ServerTools | None = None
@@ -129,10 +129,10 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
     speed: str | None = None
     inference_geo: str | None = None
 
-    def billed(self, client: str) -> Usage | None:
-        """Return the usage; None if it has no counts, or if `billed_from` is needed.
+    def usage(self, client: str) -> Usage | None:
+        """Return the usage; None if it has no counts, or only `usage_of_object` can read it.
 
-        That is so for several passes, totals that differ from the pass, and requests of server tools.
+        That is so for several passes, counts that differ from those of the only pass, and requests of server tools.
         """
         counts = self.counts
         if len(self.iterations) > 1 or any(part.counts != counts for part in self.iterations):
@@ -153,14 +153,14 @@ _NO_LIFETIMES, _NO_COUNTS = _Lifetimes(), (None, None, None, None)
 _PLAIN = msgspec.json.Decoder(_PlainUsage)
 
 
-def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | None:
-    """Return the usage in a JSON object; None if it holds no known count.
+def decode_usage(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | None:
+    """Return the usage in a JSON object; None if it is malformed or holds no known count.
 
-    `tier` is the `service_tier` next to it, as JSON: OpenAI's responses have it there. `client` recorded the usage.
+    `tier` is the JSON of `service_tier`, which OpenAI puts next to the usage; `client` becomes `Usage.client`.
     """
     if not tier:
         try:
-            plain = _PLAIN.decode(raw).billed(client)
+            plain = _PLAIN.decode(raw).usage(client)
         except (ValueError, RecursionError):
             plain = None
         if plain is not None:
@@ -169,12 +169,12 @@ def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | 
         usage, beside = decode(bytes(raw)), {"service_tier": decode(tier)} if tier[:1] == b'"' else {}
     except (ValueError, RecursionError):
         return None
-    total_usage = billed_from({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
-    return replace(total_usage, client=client) if total_usage is not None and client else total_usage
+    found = usage_of_object({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
+    return replace(found, client=client) if found is not None and client else found
 
 
-def billed_from(usage: dict[str, Any]) -> Usage | None:
-    """Return the usage in a decoded object; None if it holds no count."""
+def usage_of_object(usage: dict[str, Any]) -> Usage | None:
+    """Return the usage in a decoded object; None if it holds no count. An impossible count is a `contradiction`."""
     if whole := _object_at(usage, "inputTokens"):  # of a model of the AI SDK
         details = {"cacheReadTokens": whole.get("cacheRead"), "cacheWriteTokens": whole.get("cacheWrite")}
         output = _object_at(usage, "outputTokens").get("total")
@@ -183,15 +183,14 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     details = _object_at(usage, family.details)
     if family is _RESPONSES and not details:
         family = _ANTHROPIC
-    total, read, write, output, thought = (_first_count(usage, details, names) for names in family[:5])
-    if family is _GEMINI and total is not None and not usage.keys() & {*family.read}:
+    uncached, read, write, output, thought = (_first_count(usage, details, names) for names in family[:5])
+    if family is _GEMINI and uncached is not None and not usage.keys() & {*family.read}:
         read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
-    uncached = total
-    if total is not None:
+    if uncached is not None:
         # a gateway that counts the whole prompt under Anthropic's names shows it by the sum with the output
-        sums_whole = "input_tokens" in usage and _count_at(usage, "total_tokens") == total + (output or 0)
-        rest = total - (read or 0) - (write or 0)
-        if (family.included or sums_whole) and rest >= 0:  # else the total excludes cached tokens after all
+        sums_whole = "input_tokens" in usage and _count_at(usage, "total_tokens") == uncached + (output or 0)
+        rest = uncached - (read or 0) - (write or 0)
+        if (family.includes_cached or sums_whole) and rest >= 0:  # else the input excludes cached tokens after all
             uncached = rest
     output = output if thought is None else (output or 0) + thought
     minutes = hour = None
@@ -203,30 +202,31 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     counts = uncached, read, write, output, minutes, hour
     if all(count is None for count in counts):
         return None
-    total_usage, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
-    total_usage = replace(total_usage, contradiction=contradiction) if contradiction else total_usage
-    return with_cost(total_usage, encode(usage["cost"])) if "cost" in usage else total_usage  # OpenRouter's
+    found, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
+    found = replace(found, contradiction=contradiction) if contradiction else found
+    return with_cost(found, encode(usage["cost"])) if "cost" in usage else found  # OpenRouter's
 
 
 def usage_with_cached_input(
     whole: int | None, read: int | None, write: int | None, output: int | None, *, client: str = "",
-    besides: tuple[Usage, ...] = (),
+    iterations: tuple[Usage, ...] = (),
 ) -> Usage:  # fmt: skip
-    """Return the usage of counts whose input includes cached tokens; a contradiction if these are more than it."""
-    cached, odd = (read or 0) + (write or 0), ""
+    """Return the usage of counts whose input (`whole`) includes cached tokens; a `contradiction` if these are more."""
+    cached, contradiction = (read or 0) + (write or 0), ""
     uncached = None if whole is None else whole - cached
     if uncached is not None and uncached < 0:
-        uncached, odd = None, f"{cached} cached tokens are more than all {whole} of the input"
-    return Usage(uncached, read, write, output, iterations=besides, client=client, contradiction=odd)
+        uncached, contradiction = None, f"{cached} cached tokens are more than all {whole} of the input"
+    return Usage(uncached, read, write, output, iterations=iterations, client=client, contradiction=contradiction)
 
 
 def usage_without_cached_input(
     uncached: int | None, read: int | None, write: int | None, output: int | None, *, client: str,
     dialect: str | None, total: int | None = None, hour: int | None = None, recorded: RecordedCost | None = None,
 ) -> Usage:  # fmt: skip
-    """Return the usage of counts whose input excludes cached tokens; a contradiction if `total` is less than the input.
+    """Return the usage of counts whose input (`uncached`) excludes tokens read from and written to a cache.
 
-    Writes of 0 are unknown if the dialect does not bill writes. `hour` counts writes that live for an hour.
+    Writes of 0 become None if the dialect does not bill writes. `hour` is the part of `write` that lives for an hour.
+    If the input is more than `total` (input and output), the uncached tokens become None and `contradiction` is set.
     """
     write = write if write or dialect in _BILLS_WRITES else None
     input_tokens, fault = (uncached or 0) + (read or 0) + (write or 0), ""
@@ -238,7 +238,7 @@ def usage_without_cached_input(
 
 
 def recorded_dollars(stated: bytes) -> RecordedCost | None:
-    """Return a cost that a log states as JSON; None if it is 0, which clients write when they know no price."""
+    """Return the cost in a JSON number of US dollars; None if it is 0, as of an unknown price, or impossible."""
     try:
         dollars = float(stated)
     except ValueError:
@@ -247,13 +247,13 @@ def recorded_dollars(stated: bytes) -> RecordedCost | None:
 
 
 def with_cost(usage: Usage | None, stated: bytes) -> Usage | None:
-    """Return a usage with the cost that a log states as JSON, in US dollars, if it states one."""
+    """Return a usage with the cost in a JSON number of US dollars, if it is one that `recorded_dollars` accepts."""
     recorded = None if usage is None or stated == b"null" else recorded_dollars(stated)
     return usage if usage is None or recorded is None else replace(usage, recorded=recorded)
 
 
 def synthetic_response_id(at: object, usage: Usage | None) -> str | None:
-    """Return an id for a response without one, from its time in ms and its counts, which a fork's copy shares."""
+    """Return an id of a time in ms and counts, equal in copies that forks hold; None if `at` is no int or no usage."""
     if usage is None or not isinstance(at, int):
         return None
     counts = (usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
@@ -261,9 +261,10 @@ def synthetic_response_id(at: object, usage: Usage | None) -> str | None:
 
 
 def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_from: str) -> Usage | None:
-    """Return the first usage, else the second; if both are recorded and disagree, the first says so with both values.
+    """Return `used` (`other` if only that is recorded), with a `contradiction` that names the first differing count.
 
-    A usage that states no cached tokens counts them as input, so inputs are compared as sums.
+    `used_from` and `other_from` name the sources in it. Inputs are compared as sums: a usage without cache counts has
+    the cached tokens in its input.
     """
     if used is None or other is None:
         return other if used is None else used
@@ -280,26 +281,26 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
     return used
 
 
-def _with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
-    """Add the other parts of the JSON to a usage: other passes, service tier, speed, server tools."""
+def _with_terms(counts: Usage, usage: Mapping[str, Any]) -> Usage:
+    """Return `counts` with other values of the object `usage`: passes, service tier, speed, server tools."""
     if usage.keys().isdisjoint(_TERMS):
-        return total_usage
+        return counts
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     passes = [_read_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(model_pass.kind != "message" for model_pass in passes):
-        total_usage = _with_passes(total_usage, passes)
-    if passes and not total_usage.contradiction and (differing := _describe_disagreement(usage, passes)):
-        total_usage = replace(total_usage, contradiction=differing)
+        counts = _with_passes(counts, passes)
+    if passes and not counts.contradiction and (differing := _describe_disagreement(usage, passes)):
+        counts = replace(counts, contradiction=differing)
     used = _object_at(usage, "server_tool_use")
-    counts = ((name, _count_at(used, name)) for name in used if name.endswith(_REQUESTS))
-    tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
+    requests = ((name, _count_at(used, name)) for name in used if name.endswith(_REQUESTS))
+    tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in requests if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
-    return replace(total_usage, server_tools=tools, **served) if tools or served else total_usage
+    return replace(counts, server_tools=tools, **served) if tools or served else counts
 
 
 def _read_pass(entry: dict[str, Any]) -> Usage:
-    """Return one pass. By the API's reference missing counts are 0."""
+    """Return one pass of `iterations`. By the API's reference missing cache counts are 0."""
     minutes, hour = _split_by_lifetime(_object_at(entry, "cache_creation"))
     read, write = (_count_at({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
     kind, model = entry.get("type", "message"), entry.get("model")
@@ -310,11 +311,12 @@ def _read_pass(entry: dict[str, Any]) -> Usage:
 
 
 def _split_by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Return the written tokens that live for five minutes, and those that live for an hour."""
     return _count_at(split, "ephemeral_5m_input_tokens"), _count_at(split, "ephemeral_1h_input_tokens")
 
 
 def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
-    """Return a usage with the counts of the last pass that answered, and the other passes that are billed."""
+    """Return a usage with the counts of the last pass that answered; other billed passes become its `iterations`."""
     answering = [at for at, model_pass in enumerate(passes) if model_pass.kind in ANSWERING]
     last = answering[-1] if answering else -1
     fallback = max((at for at in answering if passes[at].kind == "fallback_message"), default=-1)
@@ -330,9 +332,9 @@ def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
 
 
 def _describe_disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
-    """Describe the first count that is neither that of an answering pass nor a sum of passes; empty without one."""
+    """Describe the first of the usage's own counts that is neither a pass's nor a sum of passes; empty without one."""
     answering = [part for part in passes if part.kind in ANSWERING]
-    names = (*_ANTHROPIC.total, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
+    names = (*_ANTHROPIC.input, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
     for name, count in zip(names, SUMMED_COUNTS, strict=True):
         stated = usage.get(name)
         if not answering or type(stated) is not int or any(stated == (getattr(part, count) or 0) for part in answering):
@@ -344,7 +346,7 @@ def _describe_disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str
 
 
 def _describe_impossible(usage: dict[str, Any]) -> str:
-    """Describe the first impossible count; empty if all are possible."""
+    """Describe the first impossible count in the object and its inner ones; empty if all are possible."""
     listed = usage.get("iterations")
     values = [*usage.values(), *(cast("list[Any]", listed) if isinstance(listed, list) else ())]
     inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
@@ -359,7 +361,7 @@ def _describe_impossible(usage: dict[str, Any]) -> str:
 
 
 def _writes_by_lifetime(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return Bedrock's writes for each lifetime, from `cacheDetails`, by Anthropic's names."""
+    """Return Bedrock's `cacheDetails` in the form of Anthropic's `cache_creation`; empty without any."""
     details = usage.get("cacheDetails")
     writes: dict[str, Any] = {}
     for detail in cast("list[Any]", details) if isinstance(details, list) else []:
@@ -380,5 +382,6 @@ def _count_at(usage: dict[str, Any], key: str) -> int | None:
 
 
 def _first_count(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
+    """Return the first possible count under these keys, each looked up in `usage`, then in `details`."""
     counts = (counters.get(key) for key in keys for counters in ((usage, details) if details else (usage,)))
     return next((value for value in counts if type(value) is int and 0 <= value <= MOST), None)

@@ -2,7 +2,8 @@
 
 Every agent logs the same few things: messages, tool results, requests with their usage, compactions, rewinds, settings.
 A reader decodes a record and reports these to its `SessionBuilder`; the builder numbers the turns of each chain,
-remembers which items each message made (so that compactions and rewinds can name them) and emits the events.
+remembers the items of each message (so that compactions and rewinds can name them) and emits the events. An emitted
+event is kept, with the place of its record, until `take` returns it.
 
 How to write a reader: a subclass of `LogReader` (a record a line, printed, or in an array) or `DocumentReader` (the
 records are the elements of one array) with `handle(data)`, which decodes one record, sets `session.at` (and `chain`,
@@ -41,8 +42,8 @@ from lore.model.state import Sign
 class Message(Struct, eq=False):
     """One message of a chain's history."""
 
-    items: list[str] = field(default_factory=list[str])  # uuids of the items that it made
-    is_prompt: bool = False  # the user wrote it: a rewind counts these
+    items: list[str] = field(default_factory=list[str])  # uuids of its items in the timeline
+    is_prompt: bool = False  # the user wrote it; some rewinds are numbers of prompts
     name: str = ""  # the log's own id, if compactions or rewinds give it
 
 
@@ -65,21 +66,24 @@ class SessionBuilder:
         self.line = Line(0, 0, b"")  # the record that is read
         self._first_on_line = self.line  # the first record of its line that needed an id
         self.file = ""  # its file, if a folder is read as one recording
-        self.at: str | None = None  # when the record was written
-        self.chain = e.MAIN  # the chain that it belongs to
-        self.agent: str | None = None  # the subagent that wrote it
-        self.is_started = False
-        self._reads: list[Read] = []
+        self.at: str | None = None  # when the record was written; the reader sets it
+        self.chain = e.MAIN  # the chain that it belongs to; the reader sets it
+        self.agent: str | None = None  # the subagent that wrote it; the reader sets it
+        self.is_started = False  # the header was emitted
+        self._reads: list[Read] = []  # emitted since the last `take`
 
     # records
 
     def start_record(self, line: Line) -> None:
-        """Begin a record; its time, chain and agent are not known yet."""
+        """Set the record that events get their place from; reset its time, chain and agent."""
         self.line = line
         self.at, self.chain, self.agent = None, e.MAIN, None
 
     def read_record(self, line: Line, handle: Callable[[bytes], None]) -> list[Read] | None:
-        """Return the reads of a record; None if it is not a JSON object. What `handle` refuses is kept as opaque."""
+        """Call `handle` with a record and return the reads it emits; None and no reads if it is no JSON object.
+
+        An object for which `handle` raises ValueError is kept as opaque.
+        """
         self.line, self.at, self.chain, self.agent = line, None, e.MAIN, None  # `start_record`, which costs a call
         data = line.data
         try:
@@ -94,7 +98,7 @@ class SessionBuilder:
         return self.take()
 
     def take(self) -> list[Read]:
-        """Return the reads since the last call."""
+        """Return the reads emitted since the last call, and forget them."""
         reads, self._reads = self._reads, []
         return reads
 
@@ -108,21 +112,21 @@ class SessionBuilder:
         self._reads.append(Read(Problem(code, message, line=line, byte=byte), line, byte, self.file))
 
     def keep_opaque(self, code: str, reason: str) -> None:
-        """Keep a record that cannot be modelled as it is, and report why."""
+        """Emit the whole record as an opaque event, and a problem with the reason."""
         self.problem(code, f"{reason}; kept as opaque")
         self.emit(e.OpaqueEvent(record=Raw(self.line.data)))
 
     def keep_unknown(self, what: str, name: str) -> None:
-        """Keep a record of an unknown kind; `what` says of what the name is, as in "unknown record type"."""
+        """Keep a record as opaque for an unknown `name`, which `what` describes: "unknown record type"."""
         self.keep_opaque(Code.UNKNOWN_RECORD, f"{what} {mask(name)[:60]!r}")
 
     def keep_malformed(self, error: Exception) -> None:
-        """Keep a record that a reader refused with this error."""
+        """Keep a record as opaque that a reader refused with this error."""
         self.keep_opaque(Code.MALFORMED_RECORD, cut_masked(str(error).partition("\n")[0], 120))
 
     @property
     def line_id(self) -> str:
-        """An id for a record that has none of its own, or whose id identifies nothing: uuids are unique."""
+        """A unique id of the record, from its line and, if others are on the line, its byte; for one without an id."""
         line = self.line
         if self._first_on_line.number != line.number:
             self._first_on_line = line
@@ -130,7 +134,7 @@ class SessionBuilder:
         return f"line-{line.number}" if same else f"line-{line.number}.{line.byte}"
 
     def start_session(self, session_id: str = "", **header: Any) -> None:
-        """Emit the session's header, once; `header` are fields of `SessionStarted`.
+        """Emit the session's header; later calls do nothing. `header` are fields of `SessionStarted`.
 
         `dialect` is that of its requests: `anthropic`, `openai-chat`, `openai-responses`, `gemini` or `bedrock`; also
         `system`, `tools`, `title`. What changes later is a `SessionChanged`, which `emit` takes.
@@ -143,16 +147,16 @@ class SessionBuilder:
 
     @property
     def history(self) -> list[Message]:
-        """The messages of the record's chain."""
+        """The messages of the record's chain that its next prompt holds; readers may change the list."""
         return self._histories[self.chain]
 
     def append(self, item: Item) -> None:
-        """Emit an item: a message, or a `ToolCall(uuid, call_id, name, Raw(arguments), response_id=…)`."""
+        """Emit an item, as `ToolCall(uuid, call_id, name, Raw(arguments), response_id=…)`; leave `history` as it is."""
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 
     def add_message(self, *items: Item, is_prompt: bool = False, name: str = "") -> Message:
-        """Append a message and return its element of `history`; `add_item` adds more items to it."""
+        """Add a message to `history`, emit its items, and return it; `add_item` adds more items to it."""
         message = Message(is_prompt=is_prompt, name=name)
         self.history.append(message)
         for item in items:
@@ -160,7 +164,7 @@ class SessionBuilder:
         return message
 
     def add_item(self, message: Message, item: Item) -> None:
-        """Emit an item of the timeline that belongs to a message."""
+        """Emit an item and add it to a message of `history`."""
         message.items.append(item.uuid)
         self.append(item)
 
@@ -171,19 +175,19 @@ class SessionBuilder:
         self.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, error=error, chain=chain, at=at))
 
     def remove(self, uuids: Iterable[str]) -> None:
-        """Emit the removal of items, if there are any."""
+        """Emit the removal of items, if there are any; `history` keeps them."""
         removed = tuple(uuids)
         if removed:
             self.emit(e.Remove(uuids=removed, chain=self.chain, at=self.at))
 
     def rewind_to(self, index: int) -> None:
-        """Remove the message at `index` of `history` and all that follow; `history.index(message)` finds it."""
+        """Remove the message at `index` of `history` and all that follow, and emit the removal of their items."""
         removed = [uuid for message in self.history[index:] for uuid in message.items]
         del self.history[index:]
         self.remove(removed)
 
     def compact(self, uuid: str, remaining: Sequence[Message], **details: Any) -> None:
-        """Replace the history by the `remaining` messages of it; `details` are fields of `CompactApplied`.
+        """Replace `history` by the `remaining` messages of it, and emit a `CompactApplied` with the fields `details`.
 
         `uuid` is the item that replaces removed messages, `summary` its text as JSON; also `pre_tokens`, the size of
         the prompt before, and `trigger`, `auto` or `manual`.
@@ -192,7 +196,7 @@ class SessionBuilder:
         self.prune(uuid, [item for message in remaining for item in message.items], **details)
 
     def prune(self, uuid: str, remaining: Iterable[str] | None, *, trigger: str = "auto", **details: Any) -> None:
-        """Emit a compaction that kept these items; None if the log does not say which. `details` as in `compact`."""
+        """Emit a compaction that kept these items (None: unknown which), without changing `history`; see `compact`."""
         preserved = None if remaining is None else tuple(remaining)
         chain, at = self.chain, self.at
         self.emit(
@@ -210,7 +214,7 @@ class SessionBuilder:
         return counter
 
     def start_turn(self, model: str | None, call: e.Call | None = None) -> int:
-        """Open the chain's next turn and return its number; a model that changed is a change of the session."""
+        """Emit the start of the chain's next turn and return its number; before it, a change of the model."""
         counter = self.counter
         counter.number += 1
         if model is not None and model != counter.model:
@@ -223,7 +227,7 @@ class SessionBuilder:
     def end_turn(
         self, usage: e.Usage | None, response_id: str | None = None, *, number: int | None = None, **details: Any
     ) -> None:  # fmt: skip
-        """End a turn of the chain, usually the latest; `details` are other fields of `TurnCompleted`.
+        """Emit the end of a turn of the chain (the latest without `number`); `details` as in `TurnCompleted`.
 
         Requests with equal response ids are copies of one: pass the provider's id, or None if it is not recorded. A
         request that failed or was cancelled ends with `emit(TurnFailed(…))` or `TurnCanceled`, with its `turn`.
@@ -241,7 +245,7 @@ class SessionBuilder:
             self.emit(e.Observed(**fields, chain=self.chain, at=self.at))
 
     def setting(self, name: str, value: str | None) -> None:
-        """Remember a setting of the chain; a change of a known value is a signal, an unknown value changes nothing."""
+        """Keep a setting of the chain, and signal a change of it. None and an empty value change nothing."""
         if value:
             before, self.settings[self.chain, name] = self.settings.get((self.chain, name)), value
             if before and before != value:
@@ -262,7 +266,7 @@ class LogReader(LineReader):
         self.session = SessionBuilder()
 
     def read_line(self, line: Line) -> Sequence[Read]:
-        # Most lines are records within the limits. Decoding refuses what is too deep.
+        # Most lines are records within the limits. Decoding refuses values that are nested too deep.
         is_usual = not self._broken and 0 < len(line.data) < FEW_BYTES
         reads = self.session.read_record(line, self.handle) if is_usual else None
         if reads is None:
@@ -274,7 +278,7 @@ class LogReader(LineReader):
         return self.session.read_record(line, self.handle) if line.data else None
 
     def _read_following(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield the reads of the documents after the first one, each as a chain of the session."""
+        """Yield the reads of the documents after the first one, each with chains of its own in the session."""
         for number in count(2):
             if not records.find_next():
                 return
@@ -292,11 +296,11 @@ class LogReader(LineReader):
         return self.session.take()
 
     def handle(self, data: bytes) -> None:
-        """Report what a record holds, a JSON object; ValueError (msgspec's errors are some) if it is malformed."""
+        """Report a record to the session, a JSON object; raise ValueError (as msgspec does) if it is malformed."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Report what waited for records that did not come."""
+        """Report at the end of the log what waited for further records."""
 
 
 class DocumentReader(LogReader):
@@ -322,9 +326,9 @@ class DocumentReader(LogReader):
 
     @classmethod
     def first_members(cls, head: bytes) -> dict[str, bytes]:
-        """Return the members of the first record of a file that begins like this; empty without a whole one."""
+        """Return the members of the first record in a file's beginning; empty without a whole one."""
         first = next(iter(ElementCutter([head], cls.paths)), None)
         return (raw_members(first.data) if first is not None else None) or {}
 
     def handle_head(self, data: bytes) -> None:
-        """Report what precedes the records: a JSON object whose list is empty; ValueError if it is malformed."""
+        """Report the document without its records, a JSON object whose list is empty; ValueError if it is malformed."""

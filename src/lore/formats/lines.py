@@ -4,9 +4,11 @@ A record is usually one line. A file whose first line is not a whole JSON value 
 several lines, one after another; they are read as records too. Only LF ends a line (never U+2028, U+0085 or CR). A
 line longer than 12 MiB is passed over without being held.
 
-A line that is not a record is searched for records that it hides, in this order: several values side by side, a whole
-record after the stub of a torn one (or after NUL bytes, which a crash leaves), and a record that raw line feeds inside
-a string cut into several lines. Each of these is read, with a problem; what remains is an unreadable line.
+A line that is not a record is searched for records, in this order: several values side by side, a whole record next
+to the stub of a torn one (or to NUL bytes, which a crash leaves), and a record that raw line feeds inside a string cut
+into several lines. Each of these is read, with a problem; any other line is reported as unreadable.
+
+A `Read` is a value with its place. `read_line` calls `_record` for each line, and the rescue only if that returns None.
 """
 
 from __future__ import annotations
@@ -31,28 +33,28 @@ from lore.model.limits import BEGINNING_BYTES, RECORD_BYTES, RECORD_LEVELS, RECO
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
-FEW_BYTES = 1024 * 1024  # of a record that cannot hold too many values
+FEW_BYTES = 1024 * 1024  # a shorter record cannot hold too many values
 TOO_DEEP = f"nested more than {RECORD_LEVELS:,} levels deep"  # why a record is refused
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 _VALUES = json.JSONDecoder()
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
 _OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _LIST = pattern(rb"\[[ \t\r\n]*+\{")
-_BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
+_RECORD_OR_END = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _PADDING = SPACE + b"\0"
 _RAW = msgspec.json.Decoder(msgspec.Raw)
-_MALFORMED = pattern(r"\(byte (\d+)\)$")
-_NEAR = 3  # bytes from a record's brace: if the stub ends in a text, the record's first quote ends that
-_FEW_KEYS = 2  # of a record: a part of another one may have them too
-_STUBS = 32  # beginnings of objects without an end in a damaged line
+_MALFORMED = pattern(r"\(byte (\d+)\)$")  # the end of msgspec's messages
+_NEAR = 3  # bytes after a record's brace: a stub that ends in a string is JSON up to the record's first quote
+_FEW_KEYS = 2  # an object inside a torn record may have up to this number of keys, all of them a record's
+_STUBS = 32  # objects without an end after which the search in a damaged line is given up
 _PRINTED = pattern(rb'\{[ \t\r]?\n[ \t\r\n]*"')  # a record that is printed over several lines
-_BLANKS = 1024  # bytes at the end of a piece in which its last brace is looked for
-_HELD = 2 * 1024 * 1024  # bytes that are held because they end with one
+_BLANKS = 1024  # bytes at the end of a piece in which a brace that ends it is looked for
+_HELD = 2 * 1024 * 1024  # a piece that ends with a brace is extended up to this length
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _BROKEN_BYTES = 1024 * 1024  # of such a record
 _FIRST = 64  # records by which a file is recognised
-_DAMAGED = 1_000  # lines before them that are not records
-_PIECE = 16 * 1024  # bytes in which they are read
+_DAMAGED = 1_000  # problems after which the search for them ends
+_PIECE = 16 * 1024  # bytes that are read at a time in this search
 
 
 def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
@@ -64,28 +66,28 @@ def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
 
 
 def too_many(most: int = RECORD_VALUES) -> str:
-    """Return the reason why a record is refused that holds too many values."""
+    """Return the reason, for a message, why a record with more than `most` values is refused."""
     return f"it holds more than {most:,} values"
 
 
 def too_much(limit: int = RECORD_BYTES) -> str:
-    """Return the reason why something longer than `limit` bytes is refused."""
+    """Return the reason, for a message, why something longer than `limit` bytes is refused."""
     return f"longer than {limit // 1024 // 1024} MiB"
 
 
 class LineCutter:
-    """Cut bytes that arrive in pieces into lines; blank lines are counted and left out."""
+    """Cut bytes that arrive in pieces into lines; blank ones are left out, lines that are too long have no bytes."""
 
     limit: ClassVar[int] = RECORD_BYTES
 
     def __init__(self, *, times: int = 1) -> None:
-        """Make a cutter for lines that may have `times` as many bytes as usual."""
+        """Make a cutter for lines of at most `times` the usual length."""
         self.longest = self.limit * times
         self.number = 0  # lines that begin before `byte`
-        self.byte: int = 0
+        self.byte: int = 0  # offset of the first line that was not returned
         self._is_skipping = False  # the next bytes belong to a line that was too long
-        self._pending: list[bytes] = []
-        self._size = 0
+        self._pending: list[bytes] = []  # pieces of a line whose end has not come
+        self._size = 0  # bytes of these
 
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that these bytes complete."""
@@ -127,7 +129,7 @@ class LineCutter:
         return cut
 
     def finish(self) -> list[Line]:
-        """Return the last line, if no line feed ends it."""
+        """Return the last line as torn if no line feed ends it, else nothing."""
         cut: list[Line] = []
         if last_line := b"".join(self._pending):
             self._append_line(last_line, cut, is_torn=True)
@@ -135,6 +137,7 @@ class LineCutter:
         return cut
 
     def _append_line(self, data: bytes, cut: list[Line], *, is_torn: bool = False) -> None:
+        """Append the next line to `cut`, unless it is blank; advance `number` and `byte`."""
         start = self.byte
         self.number += 1
         self.byte += len(data) + (not is_torn)
@@ -156,10 +159,10 @@ def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
 
 
 def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line]]:
-    """Yield the records of a file: its lines, or the values that are printed over several lines.
+    """Yield the records of a file in lists: its lines, or the values that are printed over several lines.
 
-    Every line is a record up to a lone brace that a line with a member's name follows. Lines come in lists, those of
-    each piece of the file: one by one they cost a quarter of the time of reading a log.
+    Printed values may follow lines: from a lone brace before a line with a member's name. Each list has the lines of
+    one piece of the file: yielding them one by one took a quarter of the time.
     """
     pieces, begin, first, end = filter(None, data), b"", b"", 0
     cutter, longest, start = LineCutter(times=times), LineCutter.limit * times, 0
@@ -191,6 +194,7 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
 
 
 def _read_values(values: ElementCutter) -> Iterator[list[Line]]:
+    """Yield each value in a list of its own, at last one that the file's end cuts."""
     yield from ([value] for value in values)
     if torn := values.remaining.strip(SPACE):
         yield [Line(values.line, values.byte, torn, is_torn=True)]
@@ -211,7 +215,7 @@ def nonblank_lines(head: bytes) -> Iterator[bytes]:
 
 
 def split_joined(line: bytes) -> list[bytes] | None:
-    """Return the JSON values that are side by side in a line, or listed in it; None if it is anything else."""
+    """Return two or more JSON values side by side in a line, lists of objects as elements; None for another line."""
     values, at = list[bytes](), 0
     try:
         text = line.decode("utf-8").strip(" \t\r\n")
@@ -228,9 +232,9 @@ def split_joined(line: bytes) -> list[bytes] | None:
 def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
-    A record is accepted if it begins where the stub stops being JSON, if it has at least half of the `keys` of the
-    file's other records or none but these, or if only NUL bytes precede it. The line must end after it, or continue
-    with another record, so that a part of the torn record is not accepted.
+    An object is accepted if it begins where the stub stops being JSON, if it has at least half of `keys` (those of a
+    record before it) or only such keys, or if only NUL bytes precede it. The end of the line or another object must
+    follow it, so that an object inside the torn record is not accepted.
     """
     known_keys, view, cut = set(keys), memoryview(line), -_NEAR
     records, begin, failed = list[bytes](), _OPENING.search(line), 0
@@ -241,7 +245,7 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
             cut = at + _malformed_at(view[at:]) if end is None else cut
             failed, begin = failed + 1, _OPENING.search(line, at + 1)
             continue
-        members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
+        members = raw_members(line[at:end]) if _RECORD_OR_END.match(line, end) else None
         if members is not None:
             alike = len(known_keys & members.keys())
             is_alike = 2 * alike >= max(2, len(known_keys)) or alike == len(members) > _FEW_KEYS
@@ -252,7 +256,7 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
 
 
 def _malformed_at(data: memoryview) -> int:
-    """Return the byte at which msgspec refuses a value; 0 if it does not say."""
+    """Return the offset at which a value stops being JSON, by msgspec's message; 0 if it names none."""
     try:
         _RAW.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -280,7 +284,7 @@ def fault(line: bytes) -> str:
 
 
 def placed(value: Exchange | Measurement | Problem | Read, line: Line) -> Read:
-    """Return a value with the place of its line; one that has a place keeps it."""
+    """Return a value as a `Read` at the line; a `Read` is returned as it is, a problem with a line keeps that."""
     if isinstance(value, Read):
         return value
     if isinstance(value, Problem) and value.line is None:
@@ -294,11 +298,11 @@ def problem(code: str, message: str, line: Line) -> Read:
 
 
 class TextReader:
-    """A reader of lines of any text. A format implements `read_line`, and `_flush` if its lines wait for others."""
+    """A reader of lines of any text. A format implements `read_line`, and `_flush` if it holds reads back."""
 
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
-    line_limit_factor: ClassVar[int] = 1  # how many times as long as usual a line may be
+    line_limit_factor: ClassVar[int] = 1  # a line may have this many times `RECORD_BYTES`
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         for line in read_lines(data, times=self.line_limit_factor):
@@ -306,11 +310,11 @@ class TextReader:
         yield from self.end()
 
     def read_line(self, line: Line) -> Sequence[Read]:
-        """Return the reads of the next line, after those that waited for it."""
+        """Return the reads of the next line; before them, reads of earlier lines that waited for it."""
         raise NotImplementedError
 
     def end(self) -> Sequence[Read]:
-        """Return the reads that waited for further lines."""
+        """Return the reads that waited for further lines: `read` calls it after the last line."""
         return self._flush()
 
     def _flush(self) -> Sequence[Read]:
@@ -318,24 +322,23 @@ class TextReader:
 
 
 class LineReader(TextReader):
-    """A reader of JSON records.
+    """A reader of JSON records: one on each line, or the elements of an array.
 
-    A format implements `_record` (read a record) and `_read_other` (read an object that is not one of the format's
-    records). With other `paths` than the document itself its files are documents, in which one of these is the array.
+    A format implements `_record`; also `_read_other`, if it reads objects for which `_record` returns None.
     """
 
-    reads_arrays: ClassVar[bool] = True  # the records are on lines, or the elements of JSON arrays one after another
-    paths: ClassVar[tuple[str, ...]] = ("",)  # of the array of a document that holds its records; "": the document
-    max_values: ClassVar[int] = RECORD_VALUES  # values of a record
-    longest: ClassVar[int] = RECORD_BYTES  # bytes of an element of an array
+    reads_arrays: ClassVar[bool] = True  # a file that does not begin with `[` has a record on each line
+    paths: ClassVar[tuple[str, ...]] = ("",)  # where the array may be in a document; "": it is the document
+    max_values: ClassVar[int] = RECORD_VALUES  # JSON values that a record may hold
+    longest: ClassVar[int] = RECORD_BYTES  # bytes that an element of an array may have
 
     def __init__(self) -> None:
-        self.array = ""  # path of the array that holds the records, if it is not the document itself
-        self.start = 0  # where the document begins, if it is part of another one
+        self.array = ""  # set by the registry: path of the array in this document, in place of `paths`
+        self.start = 0  # offset of the document, if it is part of another one
         self.is_whole = False  # the end of an array was read
-        self._latest = b""  # the latest whole record, until its keys are asked for
-        self._keys: Iterable[str] = ()  # of the latest record that was asked for its keys
-        self._broken: list[Line] = []  # lines that may be one record, cut by raw line feeds
+        self._latest = b""  # the latest whole record, until `_keys` is made of it
+        self._keys: Iterable[str] = ()  # of a whole record before the damaged line
+        self._broken: list[Line] = []  # damaged lines that may be the parts of one record
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data) if self.reads_arrays else (b"", data)
@@ -353,15 +356,15 @@ class LineReader(TextReader):
             yield from self._read_array(records)
             yield from self._read_following(records)
         else:
-            yield from self._without_array(records)
+            yield from self._report_missing_array(records)
             yield from self.end()
 
     def _read_following(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield the reads of the documents after the first one."""
+        """Yield the reads of the documents that follow the first one in the file."""
         while records.find_next():
             yield from self._read_array(records)
 
-    def _without_array(self, records: ElementCutter) -> Iterator[Read]:
+    def _report_missing_array(self, records: ElementCutter) -> Iterator[Read]:
         if not records.is_empty:
             where = " or ".join(path[1:] or "a list" for path in self.paths)
             within = f" within {BEGINNING_BYTES >> 20} MiB" if records.is_cut else ""
@@ -386,7 +389,7 @@ class LineReader(TextReader):
         return [*self._give_up_broken(), *self._flush()]
 
     def _read_damaged(self, line: Line) -> Sequence[Read]:
-        """Return the records in a line that is not a whole record, and its problem."""
+        """Return the reads of the records in a line that is not one itself; none if the line is held in `_broken`."""
         if not line.data:
             return self._unreadable(line)
         reason = fault(line.data)
@@ -410,12 +413,13 @@ class LineReader(TextReader):
         return self._unreadable(line, reason)
 
     def _find_whole(self, line: Line) -> list[bytes]:
+        """Return the whole records in a damaged line, judged by the keys of the latest whole record."""
         if self._latest:
             self._keys, self._latest = raw_members(self._latest) or (), b""
         return find_whole_records(line.data, self._keys)
 
     def _read_parts(self, line: Line, parts: list[bytes]) -> Iterator[Read]:
-        """Yield the reads of the values on a line, each at its own byte."""
+        """Yield the reads of these parts of a line, each at its own byte."""
         end = 0
         for data in parts:
             at = line.data.index(data, end)
@@ -426,13 +430,16 @@ class LineReader(TextReader):
             yield from self._unreadable(part) if reads is None else reads
 
     def _read_whole(self, line: Line) -> Sequence[Read] | None:
-        """Return the reads of a line that is one record within the limits; else None."""
+        """Return the reads of a line that is one record, or the problem that it has too many values; else None."""
         if is_crowded(line.data, self.max_values):
             return (problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.max_values)}", line),)
         return None if is_deep(line.data) else self._record(line)
 
     def _join_broken(self, line: Line) -> Sequence[Read]:
-        """Try a line as the end of a record that raw line feeds cut into several lines."""
+        """Return the reads of the broken record that a line ends; add a line that may continue it to `_broken`.
+
+        Before the reads of any other line, the lines in `_broken` are reported as unreadable.
+        """
         lines = [*self._broken, line]
         size = line.byte + len(line.data) - lines[0].byte
         if not line.data or size > _BROKEN_BYTES:
@@ -450,7 +457,7 @@ class LineReader(TextReader):
         return [*self._give_up_broken(), *self._read_damaged(line)]
 
     def _read_cut(self, first: Line, whole: bytes, lines: int) -> Sequence[Read] | None:
-        """Return the reads of a record whose line feeds were escaped; None if it is not a record."""
+        """Return the reads of a broken record, `whole` after its line feeds were escaped; None if it is no record."""
         reads = self._record(Line(first.number, first.byte, whole)) if is_json(whole) else None
         if reads is None:
             return None
@@ -459,6 +466,7 @@ class LineReader(TextReader):
         return [problem(Code.JOINED_LINES, text, first), *reads]
 
     def _give_up_broken(self) -> list[Read]:
+        """Empty `_broken`; return the problems of its lines."""
         lines, self._broken = self._broken, []
         return [read for line in lines for read in self._unreadable(line)]
 
@@ -470,28 +478,28 @@ class LineReader(TextReader):
         return (problem(code, f"unreadable line: {reason or fault(line.data)}", line),)
 
     def _record(self, line: Line) -> Sequence[Read] | None:
-        """Return the reads of a line; None if it is not a record. A line without bytes never is one."""
+        """Return the reads of a line; None if it is not a record, as a line that was too long, which has no bytes."""
         raise NotImplementedError
 
     def _read_other(self, line: Line) -> Sequence[Read] | None:
-        """Return the reads of an object that is not a record of the format; None if it is unreadable."""
+        """Return the reads of a JSON object that `_record` refused; None to report it as unreadable."""
         del line
 
 
 class RecordReader(LineReader):
-    """A reader of captures. A format implements `_values`."""
+    """A reader whose records are any JSON objects. A format implements `_values`."""
 
     def _record(self, line: Line) -> list[Read] | None:
         members = raw_members(line.data.strip(SPACE))
         return None if members is None else [placed(value, line) for value in self._values(members, line)]
 
     def _values(self, members: dict[str, bytes], line: Line) -> Sequence[Exchange | Problem | Read]:
-        """Return the values in a JSON object with these members; a value without a place gets that of its line."""
+        """Return the values in an object with these members; one without a place gets that of the line."""
         raise NotImplementedError
 
 
 class _RecordFinder(RecordReader):
-    """A reader that keeps the objects that it finds."""
+    """A reader that collects the objects of one document in `found`, each on one line; its reads are problems only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -511,17 +519,16 @@ class _RecordFinder(RecordReader):
 
 
 def begins_with_records(head: bytes) -> bool:
-    """Return whether the first lines of a file are an object each, as in JSON Lines."""
+    """Return whether each of a file's first lines begins and ends with a brace, and the first one is an object."""
     lines = (line.strip(SPACE) for line in islice(nonblank_lines(head), _FIRST))
     is_usual = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
     return is_usual and raw_members(next(nonblank_lines(head), b"").strip(SPACE)) is not None
 
 
 def records_on_lines(head: bytes, array: str = "") -> bytes:
-    """Return the objects of a file's beginning, each on a line, as readers of records find them; empty without any.
+    """Return a file's beginning if it is JSON Lines, else its first objects, each on a line; empty without any.
 
-    They may be printed over several lines, in an array (at a path of the document), or beside damaged text. Usually it
-    is the beginning itself.
+    Objects may be printed over several lines, in an array (at the path `array` of a document) or next to damaged text.
     """
     if not array and begins_with_records(head):
         return head
@@ -535,5 +542,5 @@ def records_on_lines(head: bytes, array: str = "") -> bytes:
 
 
 def first_records(head: bytes) -> list[bytes]:
-    """Return the first whole records of a file, at most eight, to recognise it by."""
+    """Return the lines of the first records of a file, at most eight, to recognise it by."""
     return list(islice(nonblank_lines(records_on_lines(head)), 8))

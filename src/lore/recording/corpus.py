@@ -29,13 +29,13 @@ from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed
 from lore.store.registry import SessionAddress, address_of, is_store, mask_url, read_log, session_exists
 
-PIECE = 1024 * 1024
-HEAD = 256 * 1024
+PIECE = 1024 * 1024  # bytes that are read at a time
+HEAD = 256 * 1024  # bytes by which an input is recognised
 _SEPARATOR = b"\x1e"  # before each record of a JSON text sequence (RFC 7464); no JSON text holds it
 _BLOCK = 64 * 1024  # bytes of files that are compared: larger blocks are mapped again each time, a third as fast
 HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
-_STORAGE = frozenset(("session", "message", "part"))
+_STORAGE = frozenset(("session", "message", "part"))  # folders in OpenCode's storage folder
 _OPENCODE = (b"session", b"message", b"part")  # tables of OpenCode's databases, which their first page names
 _SELECTOR = pattern(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 _SCHEME = pattern(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -50,8 +50,8 @@ OnFailure: TypeAlias = Callable[[str, LoreError], None]  # receives a folder tha
 class Name(NamedTuple):
     """A recording, and perhaps one turn of it."""
 
-    path: str
-    chain: str | None = None
+    path: str  # a file of a session's folder became the folder
+    chain: str | None = None  # None: the main one, or the first one without a main one
     turn: int | None = None  # None: the last turn, or all
 
     def __str__(self) -> str:
@@ -62,16 +62,16 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name:
-    """Parse `PATH`, `PATH#TURN` or `PATH#CHAIN:TURN`; PATH may be a stored session."""
+    """Parse `PATH`, `PATH#TURN` or `PATH#CHAIN:TURN`; an existing file or stored session wins over a turn."""
     if text == STDIN or "#" not in text or filesystem.exists(text):
-        return Name(packed.task_of(text))
+        return Name(packed.session_folder_of(text))
     path, _, selector = text.rpartition("#")
     path = STDIN if path == "<stdin>" else path  # `-#2` would be an option on a command line
     match = _SELECTOR.match(selector)
     stored = address_of(text)
     if match is None or not path or (stored is not None and ("#" not in stored.session_id or session_exists(stored))):
         return Name(text)
-    return Name(packed.task_of(path), match["chain"], int(match["turn"]))
+    return Name(packed.session_folder_of(path), match["chain"], int(match["turn"]))
 
 
 def show(path: str) -> str:
@@ -96,7 +96,7 @@ def is_same(first: str, second: str) -> bool:
 class Source:
     """The input that a name refers to."""
 
-    can_rewind = True  # False: it can be read once, by this process alone
+    can_rewind = True  # False: it can be read only once
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -106,13 +106,13 @@ class Source:
         raise NotImplementedError
 
     def recording(self) -> Iterator[bytes]:
-        """Yield what a reader of recordings reads: the bytes, unpacked."""
+        """Yield the bytes that readers of recordings get: decompressed, of a folder or database as one stream."""
         chunks = self.pieces(HEAD)
         first = next(chunks, b"")
         yield from self._unpack(first, chunks)
 
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
-        """Return the recording in pieces: decompressed, in UTF-8, and without record separators (0x1E)."""
+        """Return the pieces `first` and `tail` decompressed, in UTF-8, and without record separators (0x1E)."""
         if first.startswith(packed.ARCHIVE):
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
@@ -137,7 +137,7 @@ def _decompress(chunks: Iterator[bytes], kind: str, label: str) -> Iterator[byte
 
 
 class Stdin(Source):
-    """Standard input; of a file that is redirected, up to the end that it has now."""
+    """Standard input; a redirected file is read up to the end that it has when reading begins."""
 
     can_rewind = False
 
@@ -157,7 +157,7 @@ class Stdin(Source):
 
 
 class LocalFile(Source):
-    """A file on this machine, read up to the end that it has when it is opened; also a missing one."""
+    """A file on this machine, read up to the end that it has when it is opened; a missing one raises LoreError then."""
 
     def pieces(self, size: int = PIECE) -> Iterator[bytes]:
         try:
@@ -196,7 +196,7 @@ class LocalFile(Source):
 
 
 class Pipe(LocalFile):
-    """A pipe or device. Only a pipe that a shell opened for this process can be read."""
+    """A pipe or device: only an unnamed pipe, which a shell opened for this process, can be read."""
 
     can_rewind = False
     recording, _unpack = Source.recording, Source._unpack  # noqa: SLF001
@@ -211,14 +211,14 @@ class Pipe(LocalFile):
 
 
 class Folder(LocalFile):
-    """A folder; its files may be one recording together."""
+    """A folder. Its recording is the pack of its files, if they are one together; its bytes raise LoreError."""
 
     def recording(self) -> Iterator[bytes]:
         return packed.folder_stream(self.name) or super().recording()
 
 
 class DatabaseSource(Source):
-    """A session of an agent's database."""
+    """A session of OpenCode's database, written as an export."""
 
     def __init__(self, name: str, database: str, session: str) -> None:
         super().__init__(name)
@@ -278,7 +278,7 @@ class Remote(Source):
 
 
 def resolve(name: str) -> Source:
-    """Return the source that a name refers to; an unknown name is a missing file."""
+    """Return the source that a name without a turn refers to; for an unknown name a `LocalFile`, which is missing."""
     if name == STDIN:
         return Stdin(name)
     if filesystem.is_remote(name):
@@ -304,22 +304,22 @@ def opencode():  # noqa: ANN201 - the module, with its types
 
 
 def is_stored(path: str) -> bool:
-    """Return whether a name is that of a session in a store."""
+    """Return whether a name has the form of a stored session (`URL#SESSION_ID`), which may be missing."""
     return address_of(path) is not None
 
 
 def is_in_database(path: str) -> bool:
-    """Return whether a name is that of a session in an agent's database."""
+    """Return whether a name is `DATABASE#SESSION`, a session in an agent's database."""
     return "#" in path and isinstance(resolve(path), DatabaseSource)
 
 
 def is_stream(path: str) -> bool:
-    """Return whether an input can be read only once."""
+    """Return whether an input, as a pipe, can be read only once."""
     return not resolve(path).can_rewind
 
 
 def check_followable(path: str) -> None:
-    """Raise LoreError if an input cannot be followed."""
+    """Raise LoreError if an input is not a local file or folder, which can grow."""
     label, again = show(path), "run the command again after a while"
     if is_stored(path):
         hint = f"{again}, or `lore store export` it to a file"
@@ -334,7 +334,7 @@ def check_followable(path: str) -> None:
 
 
 def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
-    """Yield the bytes of an input; raises LoreError if it cannot be opened or read."""
+    """Yield the bytes of an input as they are; raises LoreError if it cannot be opened or read."""
     yield from resolve(path).pieces(size)
 
 
@@ -342,14 +342,13 @@ class Opened(NamedTuple):
     """An input that is open."""
 
     head: bytes  # its beginning, in whole lines if it is long
-    data: Iterator[bytes]  # all of it, to be iterated once
+    data: Iterator[bytes]  # all of it, the head included, to be iterated once
 
 
 def open_head(path: str) -> Opened:
-    """Read enough of an input to recognise it: 256 KiB, or to the end of the first line.
+    """Open an input as a recording, with enough of it read to recognise it: 256 KiB, or the first line if it is longer.
 
-    The beginning is enough of a document, and of a first line that is longer than any reader keeps; the first line is
-    enough of a pack.
+    The first piece is enough if it is of a pack, of a document, of no recording, or of a line that no reader keeps.
     """
     source = resolve(path).recording()
     head_pieces: list[bytes] = []
@@ -375,7 +374,7 @@ def open_head(path: str) -> Opened:
 
 
 def common_length(first: str, second: str) -> tuple[int, int, int]:
-    """Return the bytes of two inputs and of their common prefix; raises LoreError for what cannot be read."""
+    """Return the lengths in bytes of two inputs and of their common prefix; raises LoreError if one is unreadable."""
     sides, buffers = [pieces(first, _BLOCK), pieces(second, _BLOCK)], [b"", b""]
     common = 0
     while True:
@@ -391,12 +390,12 @@ def common_length(first: str, second: str) -> tuple[int, int, int]:
 
 
 def _folder_hint(path: str) -> str:
-    """Return what to do if a command needs a regular file, and `path` is a folder, a pipe or a device."""
+    """Return the hint for a command that needs a regular file, and got a folder, a pipe or a device."""
     return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
 
 
 def unreadable(path: str, error: OSError) -> LoreError:
-    """Return the error for a file that cannot be read."""
+    """Return the error to raise for a file that cannot be read, with a hint if the name shows the reason."""
     if isinstance(error, LoreError):  # of a remote one
         return error
     if _SCHEME.match(path) and not os.path.lexists(path):
@@ -408,7 +407,7 @@ def unreadable(path: str, error: OSError) -> LoreError:
 
 
 def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
-    """Return the entries of a folder in any order, none if it is missing; `failed_on` receives any other error."""
+    """Return the entries of a folder in any order; none if it is missing, or if `failed_on` received an error."""
     entries: list[filesystem.FolderEntry | os.DirEntry[str]] = []
     try:
         entries.extend(filesystem.entries(folder))
@@ -422,7 +421,8 @@ def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntr
 def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
     """Yield the files below a folder in the order of their names, without hidden and special ones.
 
-    Links to folders are not followed. A folder that cannot be listed is passed to `failed_on`, with the reason.
+    Links to folders are not followed. Messages of OpenCode's storage and events of a session's folder are left out. A
+    folder that cannot be listed is passed to `failed_on`, with the reason.
     """
     with filesystem.list_once(folder):
         waiting = [folder]
@@ -432,7 +432,7 @@ def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
             entries.sort(key=lambda entry: entry.name)
             folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
             names = [entry.name for entry in entries if entry.name not in folders]
-            if {*folders} >= _STORAGE:  # OpenCode's: messages and parts are read with their session
+            if {*folders} >= _STORAGE:  # messages and parts are read with their session
                 folders = ["session"]
             folders = [name for name in folders if name != EVENTS or STATE not in names]  # those are parts of a session
             waiting += [os.path.join(place, name) for name in reversed(folders)]

@@ -129,7 +129,7 @@ def _sessions_of_store(url: str) -> Iterator[Input]:
 
 def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
     """Yield a file with its companions, or the files of a folder, or the sessions of a store or database."""
-    path = packed.task_of(path)
+    path = packed.session_folder_of(path)
     match source := corpus.resolve(path):
         case corpus.Stdin():
             yield Input(path, is_named)
@@ -153,7 +153,7 @@ def _files_in_folder(path: str) -> Iterator[Input]:
         yield from failed
         failed.clear()
         if (parent := os.path.dirname(file)) != folder:
-            folder, together = parent, frozenset(packed.files_together(parent)[1])
+            folder, together = parent, frozenset(packed.find_pack(parent)[1])
             if together:
                 yield Input(parent, is_named=False)
         if os.path.basename(file) not in together and not is_superseded(file):

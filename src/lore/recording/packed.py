@@ -2,7 +2,7 @@
 
 **Sessions that are folders**: tasks of Cline, sessions of Kimi CLI (what the screen showed, then what the model saw,
 first the files that were put aside) and OpenHands (the state, then the events). Naming one of the files means the whole
-folder (`task_of`).
+folder (`session_folder_of`).
 
 **Request and response files**: requests are ordered by the times of their files, then by name; one that names the
 response before it (`cc_prev_req`) follows the request which that response answers. A response answers the request of
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
 ARCHIVE = b"PK\x03\x04"
-PIECE = 1024 * 1024
+PIECE = 1024 * 1024  # bytes that are read at a time
 PAIRS, COMPLETIONS, INSPECT = "body-pairs", "completions", "inspect-archive"  # kinds of packs
 REQUEST, RESPONSE = ".request.json", ".response.json"
 BODIES_OPENING = OPENING + PAIRS.encode() + b'"'
 SHORTEST = 0.2  # seconds: no model answers sooner
-_SUBAGENTS = "subagents"  # the folder in a session of Kimi CLI
+_SUBAGENTS = "subagents"  # folder of the subagents' folders, in that of a session
 _WITH_SUBAGENTS = (KIMI_SESSION, OPENHANDS)
-_SESSIONS = (CLINE_TASK, *_WITH_SUBAGENTS)  # formats of folders, whose files may be longer than a record
+_SESSIONS = (CLINE_TASK, *_WITH_SUBAGENTS)  # kinds that are one session, whose files may be longer than a record
 _SESSION_FILES = frozenset((*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS))
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
-_LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
+_LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))  # an Inspect log has one of these members
 _SAMPLE = pattern(r"samples/[^/]*\.json", re.DOTALL)
 _ROTATED = pattern(r"context_(\d{1,9})\.jsonl")
 _EVENT = pattern(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
@@ -62,8 +62,8 @@ _CACHE_CONTROL = pattern(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_co
 # folders
 
 
-def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
-    """Return the kind of the pack that a folder's files make, and their names in order; no names without a pack."""
+def find_pack(folder: str) -> tuple[str, tuple[str, ...]]:
+    """Return the kind of the pack that a folder's files make, and their names; both empty if they make none."""
     is_remote = filesystem.is_remote(folder)  # looking at each file would be a request
     names = [
         name for name in filter(_MEMBER.search, filesystem.names(folder))
@@ -87,13 +87,13 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _sort_by_number(names: Iterable[str], name_pattern: re.Pattern[str]) -> list[str]:
-    """Return the names of a pattern, by the number in them."""
+    """Return the names that match a pattern, sorted by the number in its group."""
     pairs = ((int(match[1]), match[0]) for match in map(name_pattern.fullmatch, names) if match is not None)
     return [name for _, name in sorted(pairs)]
 
 
-def task_of(path: str) -> str:
-    """Return the folder of the session that a file, or the folder of its events, is part of; else the path."""
+def session_folder_of(path: str) -> str:
+    """Return the folder of the session that a file, or a folder of events, is part of; any other path unchanged."""
     folder, name = os.path.split(path)
     part = name
     if _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
@@ -101,29 +101,29 @@ def task_of(path: str) -> str:
         part = os.path.join(EVENTS, name)
     elif name not in _SESSION_FILES and _ROTATED.fullmatch(name) is None:
         return path
-    kind, names = files_together(folder or os.curdir)
+    kind, names = find_pack(folder or os.curdir)
     is_part = part in names or (name == EVENTS and kind == OPENHANDS)
     return (folder or os.curdir) if is_part and kind in _SESSIONS else path
 
 
-def subagents(folder: str) -> list[str]:
+def subagent_folders(folder: str) -> list[str]:
     """Return the folders of a session's subagents, sorted."""
     below = os.path.join(folder, _SUBAGENTS)
     paths = (os.path.join(below, name) for name in filesystem.names(below))
-    return [path for path in paths if files_together(path)[0] in _WITH_SUBAGENTS]
+    return [path for path in paths if find_pack(path)[0] in _WITH_SUBAGENTS]
 
 
-def parent_of(folder: str) -> str:
+def session_of_subagent(folder: str) -> str:
     """Return the session that a subagent's folder belongs to; empty for any other folder."""
     above, name = os.path.split(os.path.dirname(folder))
-    return above if name == _SUBAGENTS and files_together(above)[0] in _WITH_SUBAGENTS else ""
+    return above if name == _SUBAGENTS and find_pack(above)[0] in _WITH_SUBAGENTS else ""
 
 
 def status_of(folder: str) -> filesystem.Status:
-    """Return the size of these files together, and when one of them was written last."""
+    """Return the summed size of the files of a folder's pack, and when the latest was written; None if unknown."""
     size, written = 0, None
-    for name in files_together(folder)[1]:
-        with suppress(OSError):  # reading it reports the error
+    for name in find_pack(folder)[1]:
+        with suppress(OSError):  # reported when the file is read
             about = filesystem.status(os.path.join(folder, name))
             size, written = size + (about.size or 0), max(written or 0.0, about.written or 0.0)
     return filesystem.Status(size, written or None)
@@ -131,12 +131,12 @@ def status_of(folder: str) -> filesystem.Status:
 
 def folder_stream(folder: str) -> Iterator[bytes] | None:
     """Return the pack of a folder whose files are one recording together; None for any other folder."""
-    kind, names = files_together(folder)
+    kind, names = find_pack(folder)
     return pack_stream(folder, order_members(folder, kind, names)) if names else None
 
 
 def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
-    """Yield a pack of files in a folder."""
+    """Yield a pack of these files in a folder; one that is too long or cannot be read has a `fault`, and no bytes."""
     for header in headers:
         limit = MEMBER_BYTES if header.lore_pack in _SESSIONS else RECORD_BYTES
         member = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
@@ -150,6 +150,7 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
 
 
 def _member_bytes(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
+    """Yield a member of a pack: its header with size and fault on a line, then the data."""
     yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
     if data:
         yield data
@@ -157,7 +158,7 @@ def _member_bytes(header: PackHeader, data: bytes = b"", *, fault: str = "") -> 
 
 
 def _read_bounded(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
-    """Read to the end without holding the bytes twice; None if there are more than `limit`."""
+    """Return all that `read` returns, without holding it twice; None if it is more than `limit` bytes."""
     buffer = io.BytesIO()
     while data := read(PIECE):
         buffer.write(data)
@@ -167,12 +168,12 @@ def _read_bounded(read: Callable[[int], bytes | None], limit: int) -> bytes | No
 
 
 def order_members(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
-    """Return the headers of a folder's members in their order; responses without a request come last."""
+    """Return the headers of a folder's members in reading order; of pairs, responses without a request come last."""
     if kind != PAIRS:
         tables = {name: _read_object(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
         times = {name: decode_time(table.get("timestamp", b"null")) or 0.0 for name, table in tables.items()}
         return [PackHeader(kind, name, place=True) for name in sorted(names, key=lambda name: times.get(name, 0.0))]
-    times = dict.fromkeys(names, 0.0)  # of a file that is gone, which reading it reports
+    times = dict.fromkeys(names, 0.0)  # 0: the file is gone, which is reported when it is read
     for name in names:
         with suppress(OSError):
             times[name] = filesystem.status(os.path.join(folder, name)).written or 0.0
@@ -197,18 +198,18 @@ def order_members(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHe
 
 
 class PairedRequest(Struct):
-    """What orders a request."""
+    """A request's file, with the values that order it and find its response."""
 
-    name: str  # its file
+    name: str  # of the file
     at: float  # when the file was written
-    previous: str = ""  # id of the response that it follows
+    previous: str = ""  # id of the response that it follows: the name of that file without its ending
     conversation: tuple[str, int] = ("", 0)  # its session, and a hash of the first message
-    messages: int = 0
-    response: str = ""  # the file that answers it
+    messages: int = 0  # their number
+    response: str = ""  # the file that answers it, set by `_match_responses`; empty: unknown
 
 
 def _read_object(path: str) -> dict[str, bytes]:
-    """Return the members of a file's JSON object; none if it cannot be read, which reading it reports."""
+    """Return the members of a file's JSON object; none if it is unreadable, which is reported when it is read again."""
     try:
         if (filesystem.status(path).size or 0) > RECORD_BYTES:
             return {}
@@ -226,7 +227,7 @@ def _read_request(folder: str, name: str, at: float) -> PairedRequest:
 
 
 def _match_responses(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
-    """Set the response of each request: by name, by a link, or by time."""
+    """Set the `response` of requests, sorted by time: by name, link or time. `responses` has file names by stem."""
     free = dict(responses)
     conversations: dict[tuple[str, int], list[PairedRequest]] = defaultdict(list)
     for request in requests:
@@ -256,7 +257,7 @@ def _match_responses(requests: list[PairedRequest], responses: dict[str, str], t
 
 
 def _order_by_links(requests: list[PairedRequest]) -> list[PairedRequest]:
-    """Return the requests in order, each after the one that it follows; a ring of links is cut."""
+    """Return the requests, each after the one that it follows, else in the order given; a ring of links is cut."""
     answered = {request.response.removesuffix(RESPONSE): request for request in requests if request.response}
     ordered_requests: dict[str, PairedRequest] = {}  # by the name of the file
     for request in requests:
@@ -273,7 +274,7 @@ def _order_by_links(requests: list[PairedRequest]) -> list[PairedRequest]:
 
 
 def archive_stream(path: str) -> Iterator[bytes]:
-    """Yield the pack of an archive: the samples of an Inspect log; else a pack that no reader recognises."""
+    """Yield the pack of an Inspect log's samples, of another archive one that no reader knows; damage is a `fault`."""
     from zipfile import ZipFile  # noqa: PLC0415 - slow to import, and few recordings are archives
 
     kind = INSPECT
@@ -296,7 +297,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
 
 
 def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[bytes]:
-    """Yield the samples in the order of the archive, up to `room` bytes together."""
+    """Yield the samples as members, in the order of the archive; one that exceeds a bound has a fault and no bytes."""
     for info in infos:
         header, data, fault = PackHeader(INSPECT, printable(info.filename)), None, ""
         limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE, room)
@@ -316,7 +317,7 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that a damaged archive raises."""
+    """Return the exceptions that reading a damaged archive raises."""
     import struct  # noqa: PLC0415 - as above
     import zlib  # noqa: PLC0415 - as above
     from zipfile import BadZipFile  # noqa: PLC0415 - as above
@@ -330,7 +331,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _directory_size(path: str, size: int) -> int:
-    """Return the stated size of an archive's directory, before it is read; 0 if it has none."""
+    """Return the size of a ZIP archive's directory in bytes, as its end record states it; 0 without an end record."""
     with filesystem.open_file(path) as file:
         file.seek(max(0, size - _TAIL))
         tail = file.read()

@@ -1,9 +1,9 @@
-"""Recorded requests as turns: each body is parsed, completed if it continues another, and put into its chain.
+"""Recorded requests as turns: each body is parsed, completed if it continues another, and added to its chain.
 
 A request to the Responses API may only continue another (`previous_response_id`, or deltas over a socket). Its prompt
 is what the model saw: the messages of the earlier request, the model's answer, its own input; tools and instructions
 are its own. The history is shared, never parsed again. If the earlier request or its answer is not recorded, the
-prompt is partial, and so are those that continue it. Costs O(new bytes) a request; `RESPONSE_BYTES` of the latest
+prompt is partial, and so are those that continue it. A request costs O(its own bytes); `RESPONSE_BYTES` of the latest
 responses are held. Source: OpenAI's Responses reference (instructions are not carried over).
 """
 
@@ -42,7 +42,7 @@ from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording
 if TYPE_CHECKING:
     from lore.recording.opening import Options
 
-_CHECKED = 8  # segments at each end of the messages that are compared to tell copies of a request
+_CHECKED = 8  # messages at each end that the name of a request's copies depends on
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (
@@ -53,38 +53,38 @@ UNREADABLE = (
 
 
 class PromptRecording(Recording):
-    """Turns whose prompts are in the recording (`lore assemble --all`)."""
+    """A recording whose values are turns already, with their prompts: the output of `lore assemble --all`."""
 
     def turns(self) -> Iterator[Turn]:
         return (read.value for read in self.reads() if isinstance(read.value, Turn))
 
 
 class RequestRecording(Recording):
-    """The requests of one recording."""
+    """A recording of requests, which become turns; one that is `growing` is not sorted."""
 
     def __init__(
         self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, options: Options, *,
         memos: dict[str, Memo], growing: bool,
     ) -> None:  # fmt: skip
         super().__init__(path, reader, data, problems, options)
-        self.dialect = options.requested_dialect
-        self._memos = memos  # by dialect; shared by recordings that are compared
-        self._sorted = not growing and row_of(reader.name).by_time
+        self.dialect = options.requested_dialect  # of all bodies; None: each body shows its own
+        self._memos = memos  # values parsed before, by dialect; shared by recordings that are compared
+        self._sorts = not growing and row_of(reader.name).by_time
         self._chains = Chains(join=output_items)
         self._continuations = Continuations()
 
     def forgotten(self) -> list[str]:
-        """Return the names of chains that no turn will continue any more, without those returned before."""
+        """Return the names of chains that no later turn continues, except those that an earlier call returned."""
         return self._chains.take_forgotten()
 
     def turns(self) -> Iterator[Turn]:
-        """Yield the turns of all chains; raises UnrecognisedError if a readable file holds no request."""
+        """Yield the turns of all chains; raises UnrecognisedError at the end if a readable file holds no request."""
         return (turn for _, turn in self.exchanges() if turn is not None)
 
     def exchanges(self) -> Iterator[tuple[Exchange, Turn | None]]:
-        """Yield recorded requests, each with its turn, or None if it cannot be judged."""
+        """Yield recorded requests, each with its turn, or None if its dialect is unknown; raises as `turns` does."""
         requests = 0
-        for read in sort_by_time(self.reads()) if self._sorted else self.reads():
+        for read in sort_by_time(self.reads()) if self._sorts else self.reads():
             if isinstance(read.value, Exchange):
                 requests += 1
                 yield read.value, self.turn(read, read.value)
@@ -102,7 +102,7 @@ class RequestRecording(Recording):
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
-        """Return the next request as a turn; None, with a problem, if no dialect was named and its own is unknown."""
+        """Add the next request to its chain and return its turn; None, with a problem, if its dialect is unknown."""
         dialect = self.dialect or dialect_of(exchange.body)
         if dialect is None:
             problem = Problem(Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
@@ -128,6 +128,7 @@ class RequestRecording(Recording):
 
 
 def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
+    """Return an answer as segments, as the next request would repeat it; empty if it is unknown."""
     dialect, items = DIALECTS.get(prompt.dialect), output_items(output)
     if not isinstance(dialect, Body) or not items:
         return ()
@@ -135,7 +136,7 @@ def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
 
 
 def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
-    """Return a name that only copies of a request share; None if its response has no id or no usage."""
+    """Return a name for `Turn.response_id` that only copies of a request share; None without an id or usage."""
     # not the id alone: mocked servers give all responses one, and recorders replace ids by placeholders
     usage = exchange.usage
     if not exchange.response_id or usage is None:
@@ -153,8 +154,8 @@ def sort_by_time(reads: Iterable[Read]) -> Iterator[Read]:
     """Yield exchanges in the order of their request times, and other values at once.
 
     Spans are written when they end, and exports list the latest first. An exchange without a time follows the one
-    before it; equal times keep their order. At most `HELD_REQUESTS` and `HELD_BYTES` are held and sorted: one that is
-    read too late for its place is yielded next.
+    before it; equal times keep their order. At most `HELD_REQUESTS` and `HELD_BYTES` are held: if they are exceeded,
+    the earliest one is yielded, and one that is read later with an earlier time comes after it.
     """
     waiting: list[tuple[float, int, int, Read]] = []
     numbers, total_size, latest = count(), 0, 0.0
@@ -176,31 +177,34 @@ def sort_by_time(reads: Iterable[Read]) -> Iterator[Read]:
         yield heapq.heappop(waiting)[-1]
 
 
-OVERHEAD = 512  # bytes that a response costs, plus its new segments
+OVERHEAD = 512  # bytes that a held response, and each of its new segments, costs on top of its data
 _ITEM = pattern(r"input\[(\d+)\]")
 
 
 class _Response(Struct, frozen=True):
-    """The prompt up to the end of a response, for requests that continue it."""
+    """A request's prompt and answer, for requests that continue it."""
 
     messages: Vector[Segment]
-    items: int  # of the input, with the answer's excluded
+    items: int  # number of items in the whole input, without the answer's
     system: tuple[Segment, ...]  # leading items of the input that are instructions
-    breakpoints: tuple[tuple[int, bytes], ...]  # place among the messages, value
-    output: bytes  # the answer's items, a JSON array
-    partial: bool
-    size: int  # bytes that count against the limit
+    breakpoints: tuple[tuple[int, bytes], ...]  # index of the message, value
+    output: bytes  # the answer's items, a JSON array; empty: unknown
+    partial: bool  # the prompt is not recorded whole
+    size: int  # bytes that count against the limit, without messages shared with an earlier response
 
 
 class Continuations:
     """Complete requests that continue an earlier response (`previous_response_id`)."""
 
     def __init__(self, remembered: int = RESPONSE_BYTES) -> None:
-        self._responses: dict[str, _Response] = {}  # the latest last
-        self._room = remembered
+        self._responses: dict[str, _Response] = {}  # by id of the response, and of the conversation; the latest last
+        self._room = remembered  # bytes that more responses may have
 
     def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> tuple[Prompt, str]:
-        """Return the whole prompt of the next request, and the name of the response that it lacks (empty: none)."""
+        """Remember the next request for those that continue it; return its whole prompt.
+
+        The second value names the response that it continues, if its request or answer is not recorded; else empty.
+        """
         if prompt.dialect != "openai-responses":
             return prompt, ""
         previous = exchange.call.previous or string_in(prompt.params, "previous_response_id")
@@ -220,6 +224,7 @@ class Continuations:
         return whole, missing
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
+        """Hold a prompt with its answer, drop the oldest over the limit; `shared` first messages are not counted."""
         heads, marked = len(prompt.head), zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
         new = sum(len(segment.data) + OVERHEAD for segment in prompt.messages.since(max(0, shared)))
         output = output_items(exchange.output)
@@ -236,7 +241,7 @@ class Continuations:
 
 
 def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
-    """Return a prompt with the one that it continues before it, and the number of items of both."""
+    """Return a prompt preceded by the one that it continues and its answer, and the number of items in its input."""
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     answered = _renumber(answer.messages, before.items)
     items = before.items + _count_items(answer)
@@ -263,13 +268,14 @@ def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[
 
 
 def _breakpoints_of(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the index, counted from `start`, and the value of each breakpoint."""
     return (
         (place, segment.breakpoint) for place, segment in enumerate(segments, start) if segment.breakpoint is not None
     )
 
 
 def _renumber(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
-    """Copy segments with paths that continue the numbers of earlier items; an input that is a text is one item."""
+    """Yield copies of segments with `by` added to the item numbers in their paths; a text input becomes one item."""
     for segment in segments:
         match = _ITEM.match(segment.path)
         suffix = segment.path[match.end() :] if match else ".content" if segment.path == "input" else None
@@ -287,7 +293,7 @@ def _count_items(prompt: Prompt) -> int:
 
 
 def _conversation(prompt: Prompt) -> str:
-    """Return the key of a conversation that the provider stores; it differs from all response ids."""
+    """Return a key for the conversation of a request, unlike any response id; empty if the provider stores none."""
     members = raw_members(prompt.params.get("conversation", b"")) or {}
     name = string_in(prompt.params, "conversation") or string_in(members, "id")
     return f"conversation {name}" if name else ""

@@ -34,7 +34,7 @@ from lore.formats import (
     SessionBuilder,
     Yields,
     array_at,
-    billed_of,
+    decode_usage,
     first_records,
     opens,
     output_of,
@@ -431,7 +431,7 @@ class Flue(RecordReader):
     def _show_answer(self, name: str) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
         session, message = self._session, _message_in(self._set_event_source(name))
-        at, stop, usage = session.at, _text_at(message, "stopReason"), billed_of(message.get("usage", b"null"))
+        at, stop, usage = session.at, _text_at(message, "stopReason"), decode_usage(message.get("usage", b"null"))
         session.counter.asked_at = self._entries[self._path[-2]].at if len(self._path) > 1 else at
         turn = session.start_turn(_text_at(message, "model") or None)
         self._show_items(name)

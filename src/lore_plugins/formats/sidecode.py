@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import msgspec
 
-from lore.formats import Line, LoreLog, Read, billed_of, build_array, event_of, nonblank_lines, object_of, problem
+from lore.formats import Line, LoreLog, Read, build_array, decode_usage, event_of, nonblank_lines, object_of, problem
 from lore.model import Code, Usage, array, encode, lenient, raw_members, text_of
 
 Members = dict[str, bytes]
@@ -97,7 +97,7 @@ class Sidecode(LoreLog):
             case "turn_completed" | "turn_failed" | "turn_canceled":
                 members = {"turn": encode(self._turn), **members}
                 counters = raw_members(members.get("usage", b"")) or {}
-                usage = billed_of(object_of({lenient.snake(key): value for key, value in counters.items()}))
+                usage = decode_usage(object_of({lenient.snake(key): value for key, value in counters.items()}))
                 if usage is not None and self._answers > 1:  # only the sum of several requests is known
                     usage = Usage(iterations=(Usage(kind="sum").with_counts(usage),))
                 members |= {} if usage is None else {"usage": msgspec.json.encode(usage)}

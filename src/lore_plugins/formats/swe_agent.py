@@ -30,9 +30,9 @@ from lore.formats import (
     DocumentReader,
     FunctionCall,
     array_at,
-    billed_of,
     blocks_in,
     call_item,
+    decode_usage,
     opens,
     output_of,
     stamp_of,
@@ -300,7 +300,7 @@ class MiniSweAgent(DocumentReader):
         self._end_turn(_MiniResponse(message.id, message.model, usage=message.usage))
 
     def _end_turn(self, response: _MiniResponse) -> None:
-        session, usage = self.session, billed_of(bytes(response.usage))
+        session, usage = self.session, decode_usage(bytes(response.usage))
         if session.counter.model is None and response.model:
             session.counter.model = response.model
             session.emit(e.SessionChanged(model=response.model))

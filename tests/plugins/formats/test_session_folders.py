@@ -37,8 +37,8 @@ def kimi(tmp_path):
 
 def test_files_are_read_in_writing_order(kimi):
     aside = [f"context_{number}.jsonl" for number in range(1, 11)]
-    assert packed.files_together(str(kimi))[1] == (WIRE, *aside, CONTEXT)
-    assert not packed.files_together(str(kimi.parent))[1]
+    assert packed.find_pack(str(kimi))[1] == (WIRE, *aside, CONTEXT)
+    assert not packed.find_pack(str(kimi.parent))[1]
 
 
 def test_any_file_names_the_whole_session(kimi, monkeypatch):
@@ -54,7 +54,7 @@ def test_folder_of_sessions_has_each_session_once(kimi):
     found = {file.path for file in inputs([str(kimi.parent)])}
     own = {str(kimi), str(kimi / "subagents" / "a1")}
     assert own < found
-    assert not found & {str(kimi / name) for name in packed.files_together(str(kimi))[1]}
+    assert not found & {str(kimi / name) for name in packed.find_pack(str(kimi))[1]}
 
 
 def test_subagents_are_chains(kimi):
@@ -80,7 +80,7 @@ def test_broken_link_is_ignored(kimi):
     (kimi / "context_1.jsonl").unlink()
     (kimi / "context_1.jsonl").symlink_to(kimi / "nowhere")
     recording = Options().open(str(kimi))
-    names = packed.files_together(str(kimi))[1]
+    names = packed.find_pack(str(kimi))[1]
     assert "context_1.jsonl" not in names
     assert len(list(recording.turns())) == 12
 
@@ -100,7 +100,7 @@ def conversation(tmp_path):
 
 def test_conversation_has_state_and_ordered_events(conversation):
     (conversation / "events" / "event-100000-00000000-0000.json").write_bytes(b"{}")
-    names = [*packed.files_together(str(conversation))[1]]
+    names = [*packed.find_pack(str(conversation))[1]]
     assert names[:2] == ["base_state.json", "events/event-00000-00000000-0000.json"]
     assert (len(names), names[-1][-31:]) == (9, "event-100000-00000000-0000.json")
 
@@ -121,7 +121,7 @@ def test_any_file_names_its_conversation(conversation, monkeypatch):
 
 def test_conversation_without_events_is_not_a_recording(tmp_path):
     folder = write(tmp_path / "c2", openhands.Talk())
-    assert not packed.files_together(str(folder))[1]
+    assert not packed.find_pack(str(folder))[1]
     assert corpus.parse_name(str(folder / "base_state.json")).path == str(folder / "base_state.json")
 
 

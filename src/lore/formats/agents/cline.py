@@ -8,7 +8,7 @@ sent), an array each; Cline's command line writes an object with `messages`.
   and the answer of the screen. Without the screen's file each answer is a request without usage.
 - A condensation or truncation comes before the request under way. Roo hides the messages that name it as their parent,
   if its own message is in the file; Cline gives the range of messages that it leaves out.
-- The client writes the details of the environment; they are messages apart from what a person wrote.
+- The details of the environment, which the client writes, are a message of their own.
 - Other records of the screen (questions about tools, checkpoints, deleted requests) are not part of a prompt.
 - Read as a folder, the files are merged by time, each in its own order; a file that is missing or damaged takes nothing
   from the others. They are held until the last one is read (64 MiB each).
@@ -55,7 +55,7 @@ from lore.model.mask import cut_masked
 from lore.model.state import Sign
 
 _WHOLE_SINCE = 1_761_955_200_000  # milliseconds: since 2025-11-01 Roo counts the whole prompt
-# whose count Cline passes on
+# Cline passes on the counts of these providers, which are of the whole prompt.
 _WHOLE_PROVIDERS = ("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai")
 _MODEL = re.compile(rb"<model>([^<\\\"]{1,200})</model>")
 _ENVIRONMENT = re.compile(rb'"(?:\\[nrt]|\s)*<environment_details>')
@@ -151,9 +151,9 @@ def model_in(text: Raw) -> str:
 
 
 def usage_of(request: _ApiRequest, provider: str | None, model: str | None, at: float) -> Usage | None:
-    """Return the counts of a request that began `at` this time in milliseconds; None if nothing was counted.
+    """Return the usage of a request that began `at` this time in milliseconds; None if nothing was counted.
 
-    A write count of 0 is unknown if the protocol has no such count.
+    0 written tokens become None if the protocol does not count them.
     """
     tokens = (request.tokens_in, request.cache_reads, request.cache_writes, request.tokens_out)
     (whole, read, write, output), protocol = map(count_in, tokens), request.api_protocol
@@ -171,23 +171,23 @@ def usage_of(request: _ApiRequest, provider: str | None, model: str | None, at: 
 @dataclass(slots=True)
 class _ClineMessage:
     cut_ids: tuple[str | None, ...] = ()  # ids of the condensation and the truncation that hide it
-    is_logged: bool = True  # in the history; otherwise only the screen showed it
-    items: list[str] = field(default_factory=list[str])  # uuids
+    is_logged: bool = True  # it is in the history's file; False: only the screen showed it
+    items: list[str] = field(default_factory=list[str])  # uuids of its items
 
 
 @dataclass
-class _ClineRequest:
-    line: Line  # its place
+class _ClineRequest:  # the latest `api_req_started`
+    line: Line  # its place, without bytes
     file: str
-    at: str | None
-    began: float  # milliseconds
+    at: str | None  # when it began
+    began: float  # the same in milliseconds; 0: unknown
     counts: _ApiRequest
     model: str = ""
     provider: str | None = None
     is_prompted: bool = False  # the history has the message that it sent
-    is_answered: bool = False  # the history has its answer
+    is_answered: bool = False  # the history has its answer, which ended its turn
     screen_answer: list[Block] = field(default_factory=list[Block])  # the answer as the screen showed it
-    shown_at: str | None = None
+    shown_at: str | None = None  # when the screen showed the last of it
 
 
 class Cline(DocumentReader):
@@ -202,13 +202,13 @@ class Cline(DocumentReader):
         self._session_id, self._parent = session_id, parent
         self._models = sorted(models, key=lambda usage: usage.ts)  # since when each model was used
         self._system = NULL
-        self._model = ""  # that the details of the environment name
-        self._count = 0  # of items and cuts
-        self._history: list[_ClineMessage] = []
-        self._request: _ClineRequest | None = None
+        self._model = ""  # that the latest details of the environment name
+        self._count = 0  # messages and cuts so far: a number for their uuids
+        self._history: list[_ClineMessage] = []  # messages of the prompt; the session's own history is not used
+        self._request: _ClineRequest | None = None  # until its turn ends or the next one begins
         self._waiting: list[tuple[str, Raw]] = []  # id and summary of cuts in the history, until the screen shows them
-        self._coming = 0  # cuts that the screen has yet to show
-        self._left_out: list[int] = []  # range of messages that Cline leaves out
+        self._expected_cuts = 0  # cuts that the screen has yet to show: the history's wait for these
+        self._left_out: list[int] = []  # latest range of messages that Cline leaves out: first, last
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -222,9 +222,9 @@ class Cline(DocumentReader):
         is_of_screen = members.keys() >= {"ts", "type"} and not members.keys().isdisjoint(("say", "ask"))
         return is_of_screen or (members.keys() >= {"ts", "role", "content"} and text_in(members["role"]) in _ROLES)
 
-    def read_task(self, placed: Iterable[Placed], coming: int) -> list[Read]:
-        """Read the merged records of a task; `coming` counts the cuts that the screen will show."""
-        self._coming, reads = coming, list[Read]()
+    def read_task(self, placed: Iterable[Placed], expected_cuts: int) -> list[Read]:
+        """Return the reads of a task's merged records; `expected_cuts` of them are cuts that the screen shows."""
+        self._expected_cuts, reads = expected_cuts, list[Read]()
         for self.session.file, record, line in placed:
             reads += self.session.read_record(line, lambda _, record=record: self._read_record(record)) or ()
         return [*reads, *self._flush()]
@@ -257,12 +257,13 @@ class Cline(DocumentReader):
     def finish(self) -> None:
         self._end_request(None)
         for cut_id, summary in self._waiting:
-            self._cut(cut_id, summary, _Condense())
+            self._apply_cut(cut_id, summary, _Condense())
         self._waiting = []
 
     # the screen
 
     def _read_screen(self, record: _ClineRecord, kind: str) -> None:
+        """Read a record of the screen; `kind` is its `say` or `ask`."""
         session, request = self.session, self._request
         cut = record.context_condense or record.context_truncation if kind in _CUTS else None  # None: it has only begun
         left_out = record.conversation_history_deleted_range or []
@@ -280,7 +281,7 @@ class Cline(DocumentReader):
         if kind == "api_req_started":
             self._start_request(record)
         elif cut is not None:
-            self._show_cut(cut)
+            self._apply_shown_cut(cut)
         elif kind in _ANSWERS and request is not None:
             has_text = opens(record.text) == '"' and record.text != Raw(b'""')
             if has_text and record.say and not record.partial:
@@ -290,6 +291,7 @@ class Cline(DocumentReader):
             session.signal(Sign(_SIGNALS[kind]))
 
     def _start_request(self, record: _ClineRecord) -> None:
+        """End the request before an `api_req_started`, and keep the new one in `self._request`."""
         self._end_request(record)
         session, info = self.session, record.model_info or {}
         try:
@@ -303,7 +305,10 @@ class Cline(DocumentReader):
         self._request = _ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)
 
     def _end_request(self, record: _ClineRecord | None) -> None:
-        """End the latest request at its own line and time; use the answer on the screen if the history has none."""
+        """Clear `self._request`; if the history has no answer to it, emit its turn, with the screen's or as failed.
+
+        The events get the request's own place. `record` follows it; None: the task ends.
+        """
         session, request, self._request = self.session, self._request, None
         if request is None or request.is_answered:
             return
@@ -327,7 +332,7 @@ class Cline(DocumentReader):
         session.line, session.file, session.at = place
 
     def _usage_of(self, request: _ClineRequest, record: _ClineRecord | None) -> e.Usage | None:
-        """Return the usage of a request that ends with a record; set model and provider that it does not name."""
+        """Return the usage of a request that ends with a record; set an unknown model or provider of the request."""
         moment = request.began if record is None else moment_of(record)
         used = next((usage for usage in reversed(self._models) if usage.ts <= moment), None)
         if used is not None:
@@ -338,18 +343,18 @@ class Cline(DocumentReader):
 
     # condensations and truncations
 
-    def _show_cut(self, cut: _Condense) -> None:
-        """Apply a cut when the screen shows it, with its summary from the history if there is one."""
+    def _apply_shown_cut(self, cut: _Condense) -> None:
+        """Apply a cut on the screen, with the id and summary of the cut in `self._waiting` that it shows, if any."""
         cut_id = cut.condense_id or cut.truncation_id or ""
         summary = cut.summary if opens(cut.summary) == '"' else NULL
         at = next((at for at, (waiting, _) in enumerate(self._waiting) if not cut_id or waiting == cut_id), None)
         if at is not None:
             cut_id, summary = self._waiting.pop(at)
-        self._coming -= 1
-        self._cut(cut_id, summary, cut)
+        self._expected_cuts -= 1
+        self._apply_cut(cut_id, summary, cut)
 
-    def _cut(self, cut_id: str, summary: Raw, cut: _Condense) -> None:
-        """Drop the messages that are marked as removed by a cut, and those that only the screen showed."""
+    def _apply_cut(self, cut_id: str, summary: Raw, cut: _Condense) -> None:
+        """Drop from the history what a cut hides and what only the screen showed; emit it with the counts of `cut`."""
         self._history = [
             message for message in self._history if message.is_logged and (not cut_id or cut_id not in message.cut_ids)
         ]
@@ -357,6 +362,7 @@ class Cline(DocumentReader):
         self._prune(summary=summary, pre_tokens=before, post_tokens=after)
 
     def _prune(self, trigger: str = "auto", **details: Raw | int | None) -> None:
+        """Emit a compaction that kept the items of `self._history`; `details` as in `SessionBuilder.compact`."""
         self._count += 1
         kept_items = [uuid for message in self._history for uuid in message.items]
         self.session.prune(f"c{self._count}", kept_items or None, trigger=trigger, **details)
@@ -376,11 +382,11 @@ class Cline(DocumentReader):
             cut_id = record.condense_id or record.truncation_id or ""
             if is_compaction:  # it replaces all before it
                 self._history = []
-                self._cut("", summary, _Condense(prev_context_tokens=notes.get("tokensBefore", NULL)))
-            elif self._coming > len(self._waiting):
+                self._apply_cut("", summary, _Condense(prev_context_tokens=notes.get("tokensBefore", NULL)))
+            elif self._expected_cuts > len(self._waiting):
                 self._waiting.append((cut_id, summary))
             else:
-                self._cut(cut_id, summary, _Condense())
+                self._apply_cut(cut_id, summary, _Condense())
         elif record.role == "assistant":
             self._read_answer(record, parts, message)
         else:
@@ -393,7 +399,7 @@ class Cline(DocumentReader):
             self._add_prompt(parts.blocks, message, has_results=bool(parts.results))
 
     def _add_prompt(self, message_blocks: list[Block], message: _ClineMessage, *, has_results: bool = False) -> None:
-        """Append a message of the user's role, and the details of the environment as a message of their own."""
+        """Add a message of the user's role to the history, and emit its blocks: the environment's as a second item."""
         for block in message_blocks:
             self._model = (model_in(block.text) if isinstance(block, TextBlock) else "") or self._model
         blocks = [block for block in message_blocks if not is_environment(block)]
@@ -410,6 +416,7 @@ class Cline(DocumentReader):
             self.session.append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
     def _read_answer(self, record: _ClineRecord, parts: MessageParts, message: _ClineMessage) -> None:
+        """Emit the turn of an answer in the history, with the usage of `self._request` if it is the answer to it."""
         session, request, info, usage = self.session, self._request, record.model_info or {}, None
         model = text_in(info.get("modelId", NULL)) or text_in(info.get("id", NULL))
         if request is not None and not request.is_answered:
@@ -429,7 +436,7 @@ class Cline(DocumentReader):
         session.end_turn(usage)
 
     def _add_message(self, message: _ClineMessage) -> str:
-        """Add a message to the history; return the uuid of its first item."""
+        """Add a message to the history and a first uuid to its items; return the uuid, for the item to be emitted."""
         self._count += 1
         message.items.append(f"m{self._count}")
         self._history.append(message)
@@ -442,7 +449,7 @@ def moment_of(record: _ClineRecord) -> float:
     return moment if moment < 1e15 else 0.0
 
 
-Placed: TypeAlias = tuple[str, _ClineRecord, Line]  # a record of a file of a task: its file, and its place there
+Placed: TypeAlias = tuple[str, _ClineRecord, Line]  # the name of a task's file, a record of it, its place there
 
 
 class ClineTask(PackReader):
@@ -461,20 +468,20 @@ class ClineTask(PackReader):
         return []
 
     def _flush(self) -> list[Read]:
-        """Return the reads of the task, once all its files are known."""
+        """Return the reads of the task, of whose files `_read_member` only keeps the bytes."""
         files, problems = self._files, list[Read]()
         screen, messages = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
         notes = dict.fromkeys((HISTORY, METADATA), _TaskNotes())  # a file that cannot be read has none
         for name in notes:
             with suppress(ValueError, RecursionError):
                 notes[name] = msgspec.json.decode(files.get(name, b""), type=_TaskNotes)
-        coming = sum(bool(record.context_condense or record.context_truncation) for _, record, _ in screen)
+        expected_cuts = sum(bool(record.context_condense or record.context_truncation) for _, record, _ in screen)
         reader = Cline(notes[HISTORY].id or "", notes[HISTORY].parent, notes[METADATA].model_usage)
-        return problems + reader.read_task(_merge(screen, messages), coming)
+        return problems + reader.read_task(_merge(screen, messages), expected_cuts)
 
 
 def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed]:
-    """Yield the records of a file in its order; append problems for elements that are not records."""
+    """Yield the records of the file `name` in its order; append problems of other elements to `problems`."""
     elements = ElementCutter([data], ("",), MEMBER_BYTES)
     for line in elements:
         try:

@@ -349,7 +349,7 @@ def usage_of(tokens: _GeminiTokens | None) -> e.Usage | None:
     thoughts = (e.Usage(0, 0, 0, tokens.thoughts, kind=e.THOUGHTS),) if tokens.thoughts else ()
     prompts = (e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"),) if tokens.tool else ()
     return usage_with_cached_input(
-        tokens.input, tokens.cached, None, tokens.output, besides=thoughts + prompts, client="gemini-cli"
+        tokens.input, tokens.cached, None, tokens.output, iterations=thoughts + prompts, client="gemini-cli"
     )
 
 

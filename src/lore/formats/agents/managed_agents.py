@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.beginning import SPACE, array_at
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import arguments_of, blocks_in, result_of, split_content, text_in
@@ -144,7 +144,7 @@ class ManagedAgents(LogReader):
         elif kind == "span.outcome_evaluation_end":
             session.chain = GRADER
             session.start_turn(None)
-            session.end_turn(billed_of(bytes(event.usage)), event.id)
+            session.end_turn(decode_usage(bytes(event.usage)), event.id)
         elif kind == "agent.thread_context_compacted":
             session.prune(event.id, None)
         elif kind in SIGNALS:
@@ -175,7 +175,7 @@ class ManagedAgents(LogReader):
         start_id = event.model_request_start_id or event.id
         if start_id not in self._open:
             self._start_request(start_id)
-        usage = billed_of(bytes(event.model_usage))
+        usage = decode_usage(bytes(event.model_usage))
         if event.is_error:
             self.session.signal(Sign("api-error"))
             usage = None if usage is not None and not any(msgspec.structs.astuple(usage)[:4]) else usage

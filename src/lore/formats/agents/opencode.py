@@ -74,7 +74,7 @@ class _OpenCodeTokens(Struct, frozen=True, gc=False):
 
     @property
     def prompt(self) -> int:
-        """All input."""
+        """The whole prompt, cached tokens included; unknown counts are 0."""
         return (self.input or 0) + (self.cache.read or 0) + (self.cache.write or 0)
 
 
@@ -132,7 +132,7 @@ class _OpenCodeRecord(Struct, frozen=True, gc=False):
 
     @property
     def steps(self) -> list[list[_OpenCodePart]]:
-        """The parts of each request. Without steps a message is one request if it counts tokens or failed."""
+        """The parts of each request. A message without `step-start` is one if it counts tokens or failed, or none."""
         starts = [index for index, part in enumerate(self.parts) if part.type == "step-start"]
         if not starts:
             return [self.parts] if usage_of(self.info.tokens, NULL) is not None or self.info.error else []
@@ -140,7 +140,7 @@ class _OpenCodeRecord(Struct, frozen=True, gc=False):
 
 
 class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
-    """A session."""
+    """A session, without its messages."""
 
     id: str = ""
     parent: str | None = None
@@ -174,10 +174,10 @@ _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the
 
 
 def drop_ambiguous_ids(record: _OpenCodeRecord, line_id: str, earlier_ids: set[str]) -> _OpenCodeRecord:
-    """Remove ids that are not unique from a message: a redactor's placeholders, ids that several records share.
+    """Return a message without ids that identify nothing: a redactor's placeholders, ids that several parts share.
 
-    Such an id of a call is replaced by a unique one, any other by an empty text. `earlier_ids` are those of earlier
-    messages; the id of this message is added.
+    Such a call's id is replaced by a unique one made of `line_id`, any other by "". `earlier_ids` are the ids of
+    earlier messages: one of them is not unique either; the message's own id is added to it.
     """
     part_ids = (name for part in record.parts for name in (part.id, part.call_id))
     ids = [name for name in (record.info.id, *part_ids) if name]
@@ -202,7 +202,7 @@ def drop_ambiguous_ids(record: _OpenCodeRecord, line_id: str, earlier_ids: set[s
 
 
 def _file(part: _OpenCodePart) -> Block:
-    """Return an attached file: an image with its bytes, or the beginning of its URL."""
+    """Return the block of an attached file: an image with its bytes, else its type and the beginning of its URL."""
     begin, comma, data = bytes(part.url).partition(b",")
     if part.is_image and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
         return ImageBlock(part.mime, Raw(b'"' + data))
@@ -210,7 +210,7 @@ def _file(part: _OpenCodePart) -> Block:
 
 
 def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage | ToolCall | None:
-    """Return the item of a part of a response; None if it has none."""
+    """Return the item of a text, reasoning or tool part of a response; None for any other part."""
     if part.type == "text" and opens(part.text) == '"':
         return AssistantMessage(uuid, blocks=(TextBlock(part.text),), response_id=response)
     if part.type == "reasoning" and opens(part.text) == '"':
@@ -228,7 +228,7 @@ def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage |
 
 
 def usage_of(tokens: _OpenCodeTokens | None, cost: Raw, client: str = "", dialect: str | None = None) -> Usage | None:
-    """Return the usage of a request; None if all counts are 0, as of one that was given up."""
+    """Return the usage of a request; None without counts, or if all are 0: the request was given up."""
     if tokens is None:
         return None
     output, reasoning, total = tokens.output, tokens.reasoning, tokens.total
@@ -259,10 +259,10 @@ class _UserSettings:  # of the latest message of the user
 
 
 @dataclass(slots=True)
-class _Marker:  # a requested compaction
-    id: str  # its message
+class _CompactionMarker:  # the part of a user's message that asks for a compaction
+    id: str  # of this message
     trigger: str = "auto"
-    tail: str | None = None  # the first message that it keeps
+    tail: str | None = None  # id of the first message that the compaction keeps
 
 
 class OpenCode(DocumentReader):
@@ -274,15 +274,15 @@ class OpenCode(DocumentReader):
     def __init__(self) -> None:
         super().__init__()
         self.client = "opencode"  # with its version
-        self.reverted_from = ""  # the first message that was taken back
-        self.reverted_at: int | None = None  # its place in the history; None: it did not come
+        self.reverted_from = ""  # id of the first message that was taken back
+        self.reverted_at: int | None = None  # its index in the history; None: it was not read yet
         self.dialect: str | None = None
         self.prompt_size: int | None = None  # of the latest request, in tokens
-        self.summaries = 0
+        self.summaries = 0  # responses to compactions so far: they name the chains
         self.user_settings = _UserSettings()
         self.message_ids: set[str] = set()  # of the messages read so far
-        self.marker: _Marker | None = None
-        self.pruned: list[tuple[int, str]] = []  # calls whose output was pruned, and when, in ms
+        self.marker: _CompactionMarker | None = None  # the latest one whose summary was not read yet
+        self.pruned: list[tuple[int, str]] = []  # outputs to clear before a later request: when, in ms; the call's id
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -342,7 +342,8 @@ class OpenCode(DocumentReader):
             elif part.type not in SILENT:
                 self._report_unknown(part)
             if part.type == "compaction":
-                self.marker = marker = _Marker(info.id, "manual" if part.auto is False else "auto", part.tail_start_id)
+                trigger = "manual" if part.auto is False else "auto"
+                self.marker = marker = _CompactionMarker(info.id, trigger, part.tail_start_id)
                 session.emit(e.CompactStarted(trigger=marker.trigger, pre_tokens=self.prompt_size, at=session.at))
         if blocks:
             is_typed = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
@@ -353,7 +354,7 @@ class OpenCode(DocumentReader):
             session.signal(Sign("image"))
 
     def _signal_changes(self, info: _OpenCodeInfo) -> None:
-        """Signal settings that differ from those of the user's previous message."""
+        """Signal settings that differ from `user_settings`, then replace these by the message's."""
         previous, system = self.user_settings, text_in(info.system)
         effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b""))
         signs: list[Sign] = []
@@ -378,6 +379,7 @@ class OpenCode(DocumentReader):
     # responses
 
     def _read_response(self, record: _OpenCodeRecord) -> None:
+        """Emit a turn for each step of a message, after clearing the outputs pruned before it."""
         info, steps = record.info, record.steps
         asked_at, created = stamp_of(info.time.created), count_in(info.time.created, LATEST_MS)
         for number, step in enumerate(steps):
@@ -388,13 +390,13 @@ class OpenCode(DocumentReader):
             turn = self._start_turn(info, asked_at)
             tool_ended = self._append_parts(info, step, info.id if len(steps) == 1 else f"{info.id}:{number}")
             self.session.at = (stamp_of(info.time.completed) if is_last else None) or tool_ended
-            self._end_turn(turn, info, step, is_last=is_last, is_only=len(steps) == 1)
+            self._end_turn(turn, info, step, is_last_step=is_last, is_only_step=len(steps) == 1)
             asked_at = tool_ended or asked_at
         if not steps:
             self._append_parts(info, record.parts, info.id)
 
     def _start_turn(self, info: _OpenCodeInfo, asked_at: str | None) -> int:
-        """Emit changes of model, dialect and provider; start the turn and return its number."""
+        """Emit changes of model, dialect and provider; start the turn asked for at this time, return its number."""
         session, counter = self.session, self.session.counter
         dialect, is_main = dialect_of(info.provider, info.response_model or ""), session.chain == e.MAIN
         if not is_main or (info.response_model, dialect) != (counter.model, self.dialect):
@@ -406,7 +408,7 @@ class OpenCode(DocumentReader):
         return session.start_turn(None)
 
     def _append_parts(self, info: _OpenCodeInfo, parts: list[_OpenCodePart], response: str) -> str | None:
-        """Append the parts of a step with the results of its tools; return when the last tool ended."""
+        """Add the parts of a step and its tools' results to the session; return when the last tool ended, if known."""
         ended, created = None, stamp_of(info.time.created)
         for number, part in enumerate(parts):
             self.session.at = created
@@ -420,7 +422,7 @@ class OpenCode(DocumentReader):
         return ended
 
     def _add_result(self, call_id: str, state: _OpenCodeState) -> str | None:
-        """Emit the result of a tool that has ended, and note when its output was pruned; return when it ended."""
+        """Emit the result of a tool that has ended, add a pruned output to `self.pruned`; return when it ended."""
         session, time, has_failed = self.session, state.time or _Time(), state.status == "error"
         session.at = stamp_of(time.end)
         attachments = [file for file in state.attachments or () if file.type == "file"]
@@ -438,16 +440,16 @@ class OpenCode(DocumentReader):
         return session.at
 
     def _end_turn(
-        self, turn: int, info: _OpenCodeInfo, step: list[_OpenCodePart], *, is_last: bool, is_only: bool
+        self, turn: int, info: _OpenCodeInfo, step: list[_OpenCodePart], *, is_last_step: bool, is_only_step: bool
     ) -> None:  # fmt: skip
-        """End a turn with the counts of its step, else with those of the message."""
+        """End a turn, with the message's counts if its last step has none, or as failed; set `prompt_size`."""
         session = self.session
         ends = (part for part in reversed(step) if part.type == "step-finish" and part.tokens is not None)
         end = next(ends, _OpenCodePart())
-        tokens = end.tokens or (info.tokens if is_last else None)
-        cost = info.cost if is_only and is_absent(end.cost) else end.cost
+        tokens = end.tokens or (info.tokens if is_last_step else None)
+        cost = info.cost if is_only_step and is_absent(end.cost) else end.cost
         usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.response_model or ""))
-        if info.error is None or not is_last:
+        if info.error is None or not is_last_step:
             session.end_turn(usage, synthetic_response_id(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:
             error = text_in(info.error.get("name", NULL)) or None
@@ -461,7 +463,7 @@ class OpenCode(DocumentReader):
     # compactions
 
     def _read_summary(self, record: _OpenCodeRecord) -> None:
-        """Read the response to a compaction: a separate request, whose text replaces the history."""
+        """Read the response to a compaction: a turn on a chain of its own, whose text replaces the main history."""
         info, session = record.info, self.session
         self.summaries += 1
         session.chain = f"utility-{self.summaries}"
@@ -471,10 +473,10 @@ class OpenCode(DocumentReader):
             if isinstance(item, AssistantMessage):
                 session.emit(e.Append(item=item, chain=session.chain))
         session.at = stamp_of(info.time.completed)
-        self._end_turn(turn, info, record.parts, is_last=True, is_only=True)
+        self._end_turn(turn, info, record.parts, is_last_step=True, is_only_step=True)
         session.chain = e.MAIN
         texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
-        text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker or _Marker(info.id), None
+        text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker or _CompactionMarker(info.id), None
         if info.error is None and text:
             names, summary = [message.name for message in session.history], Raw(encode(text))
             first = names.index(marker.tail) if marker.tail in names else len(names)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.beginning import BOM
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.captures.layouts import INSPECT, Record, call_in
 from lore.formats.captures.recorders import Documents
 from lore.formats.contents import RecordedBody, build_array, build_body, object_of, to_openai_messages
@@ -71,8 +71,8 @@ class InspectLog(Documents):
     def recognises(cls, head: bytes) -> bool:
         return _OPENING.match(head.removeprefix(BOM).lstrip(b" \t\r\n")) is not None or super().recognises(head)
 
-    def _without_array(self, records: ElementCutter) -> Iterator[Read]:
-        return super()._without_array(records) if records.is_cut else iter(())
+    def _report_missing_array(self, records: ElementCutter) -> Iterator[Read]:
+        return super()._report_missing_array(records) if records.is_cut else iter(())
 
     def read_line(self, line: Line) -> Iterable[Read]:  # pyright: ignore[reportIncompatibleMethodOverride] - as it says
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
@@ -126,7 +126,7 @@ def _read_event(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], sess
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
     counts = record.first(("call.response.usage", "call.response.usageMetadata"))
-    usage = billed_of(counts, record.at("call.response.service_tier")) or _usage(record)
+    usage = decode_usage(counts, record.at("call.response.service_tier")) or _usage(record)
     body = replace(body, body=_fill_attachments(body.body, attachments))
     return exchanges_of(replace(call_in(record, INSPECT, body), session=session, usage=usage))
 

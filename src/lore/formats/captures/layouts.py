@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.contents import NO_CONTENT, Content, RecordedBody, content_of
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.values import text_in
@@ -189,7 +189,7 @@ def call_in(record: Record, layout: Layout = COMMON, body: RecordedBody | None =
         response=record.content(layout.response, listed=True),
         at=at, answered=answered, ended=lasted or seconds_after(at, record.at("replay.seconds")) or ended,
         served_by=text_in(members.get("served_by", b"")), purpose=text_in(members.get("purpose", b"")),
-        usage=billed_of(record.first(layout.usage)) if layout.usage else None, cost=record.first(layout.cost),
+        usage=decode_usage(record.first(layout.usage)) if layout.usage else None, cost=record.first(layout.cost),
     )  # fmt: skip
 
 

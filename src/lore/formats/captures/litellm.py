@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.captures.layouts import LITELLM, Record, call_in
 from lore.formats.contents import RecordedBody, build_body, object_of, recorded_body, unescape
 from lore.formats.folders import PackMember, PackReader
@@ -108,8 +108,8 @@ def _usage(record: Record) -> Usage | None:
     """Return LiteLLM's own usage, else the sums of the payload if the response has no usage either."""
     tier = record.at("response.service_tier")
     paths = ("metadata.usage_object", "usage")
-    own_usage = next((usage for path in paths if (usage := billed_of(record.at(path), tier)) is not None), None)
+    own_usage = next((usage for path in paths if (usage := decode_usage(record.at(path), tier)) is not None), None)
     if own_usage is not None or record.at("response.usage")[:1] == b"{":
         return own_usage
     sums = {key: record.members[key] for key in _SUMS if key in record.members}
-    return None if decode(sums.get("prompt_tokens", b"0")) in (0, None) else billed_of(object_of(sums))
+    return None if decode(sums.get("prompt_tokens", b"0")) in (0, None) else decode_usage(object_of(sums))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from lore.formats.answers import is_stream
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE, array_at, members_of
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
 from lore.formats.contents import Content, build_array, unescape
 from lore.formats.http import ANSWERS, Http, Judged, exchanges_of, is_body, status_of
@@ -236,7 +236,7 @@ class ProxyHalves(RecordReader):
         answers = ((body, inner) for body, inner in _objects(sides["response"], "response") if inner.keys() & ANSWERS)
         answer, answer_members = next(answers, (http.response, dict[str, bytes]()))
         if call.pieces and answer_members.keys().isdisjoint(_CONTENTS):
-            http = replace(http, usage=billed_of(answer_members.get("usage", b"")))
+            http = replace(http, usage=decode_usage(answer_members.get("usage", b"")))
             answer = Content(build_array(call.pieces), "events")
         bodies = (body for body, inner in _objects(sides["request"], "request") if is_body(inner))
         http = replace(http, request=next(bodies, http.request), response=answer)

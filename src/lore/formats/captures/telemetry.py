@@ -24,7 +24,7 @@ from typing import ClassVar, NamedTuple
 from msgspec.structs import replace
 
 from lore.formats.base import Read
-from lore.formats.bills import billed_from
+from lore.formats.bills import usage_of_object
 from lore.formats.captures.layouts import SPANS, Record, call_in
 from lore.formats.contents import (
     NO_CONTENT,
@@ -52,25 +52,25 @@ _NESTED = (
     ("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"),
     ("batches", "scopeSpans", "spans"),  # Tempo
 )  # fmt: skip
-_OF_SPANS = ("name", "attributes", "tags", "eventName", "event_name")  # a span or log record has one of them
-_ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP's encodings and SDKs'
+_OF_SPANS = ("name", "attributes", "tags", "eventName", "event_name")  # a span or log record has one, a batch none
+_ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP and as SDKs print them
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
            "observedTimeUnixNano")  # fmt: skip
 
 
 class _SpanRecord(NamedTuple):  # a span or log record
     name: str
-    attributes: Record  # its own, then those that it shares with a thousand others
-    at: float | None  # when it began
-    failure: str | None = None  # why it failed, as its exception or status says; None if it did not
+    attributes: Record  # its own, those of its events, and (kept once for all spans) those of its resource
+    at: float | None  # when it began, in seconds since the epoch
+    failure: str | None = None  # why it failed, may be empty; None if it did not
 
     def text(self, *keys: str) -> str:
-        """Return the first of these attributes as text; empty if all are missing."""
+        """Return the first of these attributes that is there, as text; empty if all are missing."""
         return text_of(self.attributes.first(keys) or b'""')
 
 
 def span_records(record: dict[str, bytes]) -> list[_SpanRecord]:
-    """Return the spans and log records in an object; any other object is returned as a record without attributes."""
+    """Return the spans and log records in an object: a batch of them, or one itself, which any other object becomes."""
     spans: list[_SpanRecord] = []
     if record.keys().isdisjoint(_OF_SPANS):  # an exporter's batch
         spans += [_span_of(span, {}) for name in ("events", "spans") for span in _objects_in(record.get(name, b""))]
@@ -83,6 +83,7 @@ def span_records(record: dict[str, bytes]) -> list[_SpanRecord]:
 
 
 def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> _SpanRecord:
+    """Return a span or log record; `shared` are the attributes of its resource."""
     attrs = _attributes(record.get("attributes", record.get("tags", b"")))  # tags: Jaeger and Zipkin
     for event in _objects_in(record.get("events", b"")):
         for key, value in _attributes(event.get("attributes", b"")).items():
@@ -96,6 +97,7 @@ def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> _SpanRecord:
 
 
 def _failure_message(record: dict[str, bytes], attrs: Mapping[str, bytes]) -> str | None:
+    """Return the exception or status of a failed span, empty if it states neither; None if it did not fail."""
     status = raw_members(record.get("status", b"")) or {}
     if status.get("status_code", status.get("code")) not in _ERRORS:
         return None
@@ -108,7 +110,7 @@ def _failure_message(record: dict[str, bytes], attrs: Mapping[str, bytes]) -> st
 
 
 def _attributes(raw: bytes, depth: int = 0) -> dict[str, bytes]:
-    """Return attributes that are an object, or a list of `{key, value}`."""
+    """Return attributes by name, as plain JSON, from an object or a list of `{key, value}` at this nesting depth."""
     if raw[:1] != b"[":
         return {key: _untype(value, depth) for key, value in (raw_members(raw) or {}).items()}
     pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _objects_in(raw))
@@ -116,7 +118,7 @@ def _attributes(raw: bytes, depth: int = 0) -> dict[str, bytes]:
 
 
 def _untype(raw: bytes, depth: int) -> bytes:
-    """Return a typed value as plain JSON, and any other value unchanged."""
+    """Return an OTLP value such as `{"intValue": "3"}` as plain JSON, and any other value unchanged."""
     typed_value = raw_members(raw) if raw[:1] == b"{" else None
     if typed_value is None or len(typed_value) != 1 or depth > TYPED_LEVELS:
         return raw
@@ -135,20 +137,20 @@ def _untype(raw: bytes, depth: int) -> bytes:
             return raw
 
 
-def _objects_in(raw: bytes) -> list[dict[str, bytes]]:
+def _objects_in(raw: bytes) -> list[dict[str, bytes]]:  # members of each object in an array
     return [inner for element in array(raw) if (inner := raw_members(element)) is not None] if raw[:1] == b"[" else []
 
 
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "ai.prompt.messages")
 _MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "ai.model.id")
-_OTHER = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
-_NAMED = re.compile(rb"gen_ai\.|llm\.input_messages|ai\.prompt\.messages|\\u")  # or a key that is escaped
+_OTHER_OPERATIONS = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
+_CALL_KEYS = re.compile(rb"gen_ai\.|llm\.input_messages|ai\.prompt\.messages|\\u")  # \u: the key may be escaped
 # The status of a failed call, which clients write into the message.
 _CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)\W{0,3}([45]\d\d)\b")
-_BEGINNING = 300  # characters of a message that are searched for it
+_BEGINNING = 300  # characters of a message that are searched for a status
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
-_DIGITS = 9  # of a number in a key
-_PARAMS = {
+_DIGITS = 9  # a longer number in a key is ignored
+_PARAMS = {  # by attribute: the parameter of OpenAI's request
     "gen_ai.request.max_tokens": "max_tokens", "gen_ai.request.temperature": "temperature",
     "gen_ai.request.top_p": "top_p", "gen_ai.request.seed": "seed",
     "gen_ai.request.frequency_penalty": "frequency_penalty", "gen_ai.request.presence_penalty": "presence_penalty",
@@ -168,23 +170,24 @@ class GenAI(RecordReader):
         return any(_is_call(span) for record in records for span in span_records(record))
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
-        if _NAMED.search(line.data) is None:  # most records of a log are not calls
+        if _CALL_KEYS.search(line.data) is None:  # most records of a log are not calls
             return []
         return [value for span in span_records(members) if _is_call(span) for value in _call_of_span(span)]
 
 
 def _is_call(span: _SpanRecord) -> bool:
-    """Return whether a span is a model call; an agent's span sums up the spans of its calls."""
+    """Return whether a span is a model call, not that of an agent, which repeats the attributes of its calls."""
     attrs = span.attributes
-    if span.text("gen_ai.operation.name") in _OTHER or attrs.at("gen_ai.tool.call.id"):
+    if span.text("gen_ai.operation.name") in _OTHER_OPERATIONS or attrs.at("gen_ai.tool.call.id"):
         return False
     return any(attrs.at(key) for key in ("gen_ai.request.model", "llm.input_messages.0.message.role", *_INPUT))
 
 
 def _call_of_span(span: _SpanRecord) -> list[Judged]:
+    """Return the exchange of a model call's span; without messages, problems in its place."""
     attrs, messages = span.attributes, _sent_messages(span.attributes)
     params = {name: value for key, name in _PARAMS.items() if (value := attrs.at(key))}
-    tools = _list(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
+    tools = _array_of(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
     body = RecordedBody(build_body(attrs.first(_MODELS), messages, tools, params), "structural")
     call = replace(call_in(attrs, SPANS, body), at=span.at, usage=_usage(attrs), failure=span.failure or "")
     if span.failure and call.status is None and (code := _CODE.search(span.failure[:_BEGINNING])) is not None:
@@ -198,30 +201,30 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
 
 
 def _sent_messages(attrs: Record) -> list[bytes]:
-    """Return a span's messages in OpenAI's shape, however its instrumentation records them."""
-    listed = next((_list(raw) for key in _INPUT if (raw := attrs.at(key))), b"")
+    """Return a span's messages in OpenAI's shape, however its instrumentation records them; empty without any."""
+    listed = next((_array_of(raw) for key in _INPUT if (raw := attrs.at(key))), b"")
     sent = (to_openai_messages(raw_members(raw) or {"content": raw}) for raw in array(listed))
     messages = list(chained.from_iterable(sent))
     if not listed:
         numbered = (_numbered_messages(attrs, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
         messages = list(chained.from_iterable(numbered)) or _event_messages(attrs)
-    instructions = _list(attrs.at("gen_ai.system_instructions")) if messages else b""
+    instructions = _array_of(attrs.at("gen_ai.system_instructions")) if messages else b""
     if instructions:
         parts = [part_of(part, raw_members(part) or {}) for part in array(instructions)]
         messages.insert(0, build_message("system", parts))
     return messages
 
 
-def _list(raw: bytes) -> bytes:
-    """Return the array in an attribute, which may be text; another text is the only element of an array."""
+def _array_of(raw: bytes) -> bytes:
+    """Return an attribute as an array: itself, the one in its text, or one of its value; empty if it is missing."""
     text = unescape(raw).strip() if raw[:1] == b'"' else raw
     if text[:1] == b"[" and (text is raw or is_json(text)):
         return text
     return b"[" + raw + b"]" if raw not in (b"", b'""', b"null") else b""
 
 
-# Counters by their names in the conventions and in instrumentations that are older than these, or differ from them
-# (OpenInference, OpenLLMetry, Pydantic AI, Sentry, Strands, Vercel's AI SDK). The first name that is there holds.
+# By OpenAI's names: the same counters in the conventions, and in instrumentations that are older or differ from them
+# (OpenInference, OpenLLMetry, Pydantic AI, Sentry, Strands, Vercel's AI SDK). The first one that is a count is used.
 _COUNTS: dict[str, tuple[str, ...]] = {
     "prompt_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt",
                       "llm.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
@@ -247,7 +250,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 
 
 def _usage(attrs: Record) -> Usage | None:
-    """Return the counts of a span.
+    """Return the counts of a span; None without any.
 
     By the conventions the input includes tokens read from or written to a cache. Instrumentations that copy
     Anthropic's or Bedrock's counts leave them out: their total is then the sum of all four.
@@ -266,11 +269,11 @@ def _usage(attrs: Record) -> Usage | None:
     prompt, cached = usage.get("prompt_tokens"), usage.get("cached_tokens", 0) + usage.get("cache_write_tokens", 0)
     if prompt is not None and cached and total == prompt + cached + usage.get("completion_tokens", 0):
         usage["prompt_tokens"] = prompt + cached
-    return billed_from({"prompt_tokens": None, **usage})
+    return usage_of_object({"prompt_tokens": None, **usage})
 
 
 def _provider_writes(attrs: Record) -> int | None:
-    """Return the written tokens that Vercel's AI SDK 5 records only among its provider's own data."""
+    """Return the written tokens that Vercel's AI SDK 5 records only in its provider's own data; None if unknown."""
     for provider in (raw_members(unescape(attrs.at("ai.response.providerMetadata"))) or {}).values():
         metadata = raw_members(provider) or {}
         usage = raw_members(metadata.get("usage", b"")) or {}
@@ -281,7 +284,7 @@ def _provider_writes(attrs: Record) -> int | None:
 
 
 def _members_by_number(attrs: Mapping[str, bytes], prefix: str) -> list[dict[str, bytes]]:
-    """Return the members of each number in keys `PREFIX.N.MEMBER`, in the order of the numbers."""
+    """Return, for each number N in keys `prefix + "N.MEMBER"` in order, the values by MEMBER."""
     groups: dict[int, dict[str, bytes]] = {}
     for key, value in attrs.items():
         number, dot, member = key.removeprefix(prefix).partition(".") if key.startswith(prefix) else ("", "", "")
@@ -291,6 +294,7 @@ def _members_by_number(attrs: Mapping[str, bytes], prefix: str) -> list[dict[str
 
 
 def _numbered_tools(attrs: Record) -> bytes:
+    """Return OpenLLMetry's functions as an array of OpenAI's tools; empty without any."""
     functions: list[bytes] = []
     for function in _members_by_number(attrs.members, "llm.request.functions."):
         parameters = function.get("parameters", b"")
@@ -320,24 +324,25 @@ def _numbered_messages(attrs: Record, prefix: str) -> list[bytes]:
 
 
 def _event_messages(attrs: Record) -> list[bytes]:
-    """Return the messages in `events`; the content of one is text, or a list of texts and parts."""
+    """Return the messages in the attribute `events`, whose content is text, or a list of texts and parts."""
     messages: list[bytes] = []
-    for event in filter(None, map(raw_members, array(_list(attrs.at("events"))))):
+    for event in filter(None, map(raw_members, array(_array_of(attrs.at("events"))))):
         if (match := _EVENT.match(text_of(event.get("event.name", b'""')))) is not None:
             messages += to_openai_messages({**event, "role": encode(match[1])})
     return messages
 
 
-WAITING = 16  # requests that wait for spans that describe them
+WAITING = 16  # requests that wait for their responses
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 
 class _PendingCall(NamedTuple):  # a request whose response has not come
     call: Http | None  # None: its body was cut
-    key: tuple[str, str, str]  # the same in its response
+    key: tuple[str, str, str]  # session, model and purpose, which its response has, too
     line: Line
 
     def reads(self) -> list[Read]:
+        """Return the exchange, at the line of the request; empty if its body was cut."""
         return [] if self.call is None else [placed(value, self.line) for value in exchanges_of(self.call)]
 
 
@@ -353,7 +358,7 @@ class ClaudeEvents(RecordReader):
     def __init__(self) -> None:
         super().__init__()
         self._pending: list[_PendingCall] = []
-        self._has_cut = False  # a body that was cut is reported
+        self._has_cut = False  # a cut body was reported: only the first one is
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -368,7 +373,7 @@ class ClaudeEvents(RecordReader):
         return [read for request in pending for read in request.reads()]
 
     def _read_event(self, span: _SpanRecord, line: Line) -> list[Problem | Read]:
-        """Return the call that an event completes, and a problem for the first body that was cut."""
+        """Add a request to `_pending`; return the call of a response, or the oldest if too many wait, and problems."""
         kind, values = _kind_of_event(span), list[Problem | Read]()
         if not kind:
             return values
@@ -396,6 +401,6 @@ class ClaudeEvents(RecordReader):
         return [*values, *request.reads()]
 
 
-def _kind_of_event(span: _SpanRecord) -> str:
+def _kind_of_event(span: _SpanRecord) -> str:  # `_REQUEST`, `_RESPONSE` or empty
     name = (span.text("event.name", "event_name") or span.name).removeprefix("claude_code.")
     return name if name in (_REQUEST, _RESPONSE) else ""

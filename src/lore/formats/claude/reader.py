@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.base import Clock
-from lore.formats.bills import billed_of, recorded_dollars, with_cost
+from lore.formats.bills import decode_usage, recorded_dollars, with_cost
 from lore.formats.builder import LogReader
 from lore.formats.claude import records
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, PromptFacts, RecordGraph
@@ -403,7 +403,7 @@ class ClaudeCode(LogReader):
         response = message.id or uuid
         # the input counts are equal on all records of a response, and differ between responses
         if self._hides_ids or (response != chain.response and _is_placeholder(message.id or "")):
-            billed = billed_of(message.usage)
+            billed = decode_usage(message.usage)
             counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
             response = ":".join(map(str, (response, *counts)))
         self._continue_response(record, chain, response, message, parts)
@@ -474,7 +474,7 @@ class ClaudeCode(LogReader):
     def _billed(self, usage: Raw) -> e.Usage | None:
         """Return usage as the chain's version of Claude Code noted it."""
         version = self.session.settings.get((self.session.chain, "client-version"), "")
-        return billed_of(usage, client=version and f"claude-code {version}")
+        return decode_usage(usage, client=version and f"claude-code {version}")
 
     def _end_response(self, chain: _ClaudeChain, result: Mapping[str, bytes] | None = None) -> None:
         """End the turn of the latest response; `result` are the members of the record that ends its run."""
@@ -493,7 +493,7 @@ class ClaudeCode(LogReader):
 
     def _complete_run(self, usage: e.Usage, result: Mapping[str, bytes]) -> e.Usage:
         """Return the usage of a run's last response with the cost of the run, and the output that no record counts."""
-        run, stated = self._run, billed_of(result.get("usage", b""))
+        run, stated = self._run, decode_usage(result.get("usage", b""))
         output = None if stated is None else stated.output_tokens
         if output is not None and output > run.output_tokens and len(self._chains) == 1:
             text = f"the records of this run count {run.output_tokens:,} output tokens, its result {output:,}; the "

@@ -25,7 +25,7 @@ from lore.model.items import NULL, Block, Item, RawBlock, TextBlock, is_absent
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.state import LONGEST, Sign, bounded_names
 
-_SIGNALS = {  # signal: fields
+_SIGNALS = {  # by signal: the fields of a context that it reports
     "effort": ("effort", "summary"),
     "date": ("current_date", "timezone"),
     "permission-mode": ("approval_policy", "sandbox_policy", "permission_profile"),
@@ -35,15 +35,15 @@ _SIGNALS = {  # signal: fields
 
 
 class ContextField(NamedTuple):
-    """A field of a context."""
+    """A field of a turn's context."""
 
-    text: bytes
-    content: bytes  # the part of it that counts
-    label: str  # a short text as it is, an object by its name, a long text not at all
+    text: bytes  # JSON
+    content: bytes  # the part of it whose change is signalled
+    label: str  # for a signal: a short text itself, an object's `mode` or `type`; empty for a long text
 
 
 def signals_of_context(fields: dict[str, ContextField], context: dict[str, Raw]) -> list[Sign]:
-    """Return the changes since the previous context, whose `fields` are updated: one signal for each name."""
+    """Return signals of the known fields (`fields`: their latest values) that a context changes; update `fields`."""
     signals: list[Sign] = []
     for signal, names in _SIGNALS.items():
         changes: list[tuple[str, str, str]] = []
@@ -80,6 +80,7 @@ SILENT = frozenset((
     "event_msg", "world_state", "inter_agent_communication_metadata", "retained_context", "security_risk_score",
     "realtime_item",
 ))  # fmt: skip
+# All known types of records.
 TYPES = SILENT | {
     "session_meta", "response_item", "turn_context", "compacted", "token_usage_record", "inter_agent_communication",
 }  # fmt: skip
@@ -128,24 +129,25 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
     "image_generation_call": ("status", "result"), "compaction": ("encrypted_content",),
     "compaction_summary": ("encrypted_content",), "context_compaction": ("encrypted_content",),
 }  # fmt: skip
-_CALLS = {
+_CALLS = {  # by the type of a call: its tool, if the item does not name it
     "function_call": "", "custom_tool_call": "", "local_shell_call": "local_shell",
     "tool_search_call": "tool_search",
 }  # fmt: skip
 RESULTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
-MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
-NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
+MADE_BY_MODEL = frozenset((*_MEMBERS, *_CALLS))  # types of its items, except messages
+NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))  # types of items that no prompt holds
 CONFIGURATION = "configuration_update"
-_CLIENT_ITEMS = frozenset(("additional_tools", CONFIGURATION))  # sent as they are
+_CLIENT_ITEMS = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, without `_UNSENT`
 _UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))  # members of client items
 _DIALECT = "openai-responses"
 _START = rb'"(?:\s|\\[nrt]){0,64}'
-# Beginnings of messages of the user's role that the client wrote.
+# Beginnings of messages of the user's role that the client wrote, not the user.
 CLIENT_TEXT = re.compile(
     _START + rb"(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|hook_prompt"
     rb"|subagent_notification|recommended_plugins|apps_instructions|plugins_instructions)\b"
     rb"|# AGENTS\.md instructions)"
 )
+# Beginning of a compaction's summary.
 _SUMMARY = re.compile(_START + rb"Another language model started to solve this problem")
 # Beginnings of developer messages that a rollback removes with the prompt after them.
 DEVELOPER_TEXT = re.compile(
@@ -156,7 +158,7 @@ DEVELOPER_TEXT = re.compile(
 
 
 def is_in_prompt(item: CodexPayload, metadata: Raw) -> bool:
-    """Return whether an item is part of the prompt, as far as the client's notes say."""
+    """Return whether an item is part of the prompt, by the client's notes on it (`metadata`; NULL: it has none)."""
     if is_absent(metadata):
         return item.type != CONFIGURATION
     notes = _NOTES(metadata)
@@ -165,9 +167,9 @@ def is_in_prompt(item: CodexPayload, metadata: Raw) -> bool:
 
 
 def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) -> Item | None:
-    """Return the item of a payload that is not a result; None if no prompt holds it.
+    """Return the item of a payload that is not a result; None for a system message, which is never sent.
 
-    `raw` is the line that ends with the payload, or the payload itself. An item of an unknown type is opaque.
+    `raw` is the whole record, or the payload alone; it becomes the `OpaqueItem` of a payload of an unknown type.
     """
     kind = payload.type
     if kind == "message":
@@ -195,12 +197,12 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
 
 
 def has_text_like(blocks: tuple[Block, ...], beginning: re.Pattern[bytes]) -> bool:
-    """Return whether a text of a message begins like this."""
+    """Return whether a text block of a message matches `beginning`; the pattern begins at the JSON string's quote."""
     return any(type(block) is TextBlock and beginning.match(block.text) is not None for block in blocks)
 
 
 def _input_of(payload: CodexPayload) -> Raw:
-    """Return a call's arguments; those of a function are JSON in a string."""
+    """Return a call's arguments as JSON; those of a function, which are JSON in a string, as that JSON."""
     arguments = payload.arguments
     if is_absent(arguments):
         value = payload.action if is_absent(payload.input) else payload.input
@@ -211,7 +213,7 @@ def _input_of(payload: CodexPayload) -> Raw:
 
 
 def output_of(payload: CodexPayload) -> Raw:
-    """Return the output of a result as lore keeps it."""
+    """Return the output of a result as a JSON string or a list of blocks; an empty string without one."""
     output = payload.tools if payload.type == "tool_search_output" else payload.output
     match bytes(memoryview(output)[:1]):
         case b'"':
@@ -226,7 +228,7 @@ def output_of(payload: CodexPayload) -> Raw:
 
 
 def is_deferred(tool: Raw | bytes) -> bool:
-    """Return whether a tool, or every tool of a namespace, is in no prompt until a search finds it."""
+    """Return whether the prompt lacks a tool, or all tools of a namespace, until a tool search finds it."""
     members = raw_members(bytes(tool)) or {}
     inner = _tools_in(members)
     if inner:
@@ -235,13 +237,13 @@ def is_deferred(tool: Raw | bytes) -> bool:
     return late == b"true" or (late is None and members.get("exposeToContext") == b"false")
 
 
-def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:
+def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:  # JSON of each; empty for a tool
     tools = namespace.get("tools", b"")
     return array(tools) if tools[:1] == b"[" else []
 
 
 def message_of(communication: Raw) -> CodexPayload:
-    """Return another agent's message as the payload that the model gets; raise ValueError if it is malformed."""
+    """Return another agent's message as the item that the model gets; raise ValueError if it is malformed."""
     message = _COMMUNICATION(communication)
     parts = [{"type": "input_text", "text": message.content}]
     if not is_absent(message.encrypted_content):
@@ -253,7 +255,7 @@ def message_of(communication: Raw) -> CodexPayload:
 
 
 def signal_of_search(payload: CodexPayload) -> Sign:
-    """Return the signal of a tool search, with the tools that it found."""
+    """Return the `tool-reference` signal of a tool search's result, with the names of the tools that it found."""
     tool_names: list[str] = []
     for tool in _tools_in({"tools": bytes(payload.tools)}):
         members = raw_members(tool) or {}

@@ -307,7 +307,7 @@ class Codex(LogReader):
         if is_inherited:
             self._add_item(item, session.line.data)
             session.asked_at = session.at
-        elif kind in items.MADE or (kind == "message" and item.role == "assistant"):
+        elif kind in items.MADE_BY_MODEL or (kind == "message" and item.role == "assistant"):
             response = session.waiting[-1] if session.waiting else None
             if response is None or response.is_over or (response.has_results and not session.has_usage):
                 response = session.begin_response()

@@ -40,7 +40,7 @@ from lore.model.mask import mask
 
 OPENING = b'{"lore_usage":'
 COMPACTION = "compaction"
-_ROWS_TRIED = 16  # for one request
+_ROWS_TRIED = 16  # rows of an agent that are compared with one request
 
 
 class _BilledCount(Struct, frozen=True, gc=False, rename="camel"):
@@ -48,20 +48,20 @@ class _BilledCount(Struct, frozen=True, gc=False, rename="camel"):
     token_count: int = 0
 
 
-class _BilledCounts(Struct, frozen=True, gc=False, rename="camel"):  # what a request is charged for
+class _BilledCounts(Struct, frozen=True, gc=False, rename="camel"):  # the tokens that a request is charged for
     token_details: tuple[_BilledCount, ...] = ()
 
 
-class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
-    """Token counts."""
+class CopilotCounts(Struct, frozen=True, gc=False, rename="camel"):
+    """Token counts of one request, or of all requests to a model."""
 
-    input_tokens: int | None = None  # with cached tokens
+    input_tokens: int | None = None  # cached tokens included
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     duration: int | float | None = None  # in ms
     model: str | None = None
-    copilot_usage: _BilledCounts | None = None  # its own counts may lack the written tokens
+    copilot_usage: _BilledCounts | None = None  # of a compaction: holds over the other counts, which may lack writes
 
 
 class _CacheState(Struct, frozen=True, gc=False, rename="camel"):
@@ -71,21 +71,21 @@ class _CacheState(Struct, frozen=True, gc=False, rename="camel"):
 
 class _CopilotMetrics(Struct, frozen=True, gc=False):  # sums of the requests to a model since the client began to count
     requests: dict[str, Raw] = {}  # their `count`
-    usage: CopilotUsage | None = None
+    usage: CopilotCounts | None = None
 
 
 class CopilotTotals(Struct, frozen=True, gc=False, rename="camel"):
-    """A checkpoint, written when the session goes idle, or the end of the client. Totals are of the whole session."""
+    """A checkpoint, written when the session goes idle, or the end of the client."""
 
-    total_nano_aiu: int | float | None = None
-    total_premium_requests: int | float | None = None
+    total_nano_aiu: int | float | None = None  # cost of the whole session
+    total_premium_requests: int | float | None = None  # of the whole session
     model_cache_state: tuple[_CacheState, ...] | None = None
     prompt_cache_break_state: Raw = NULL
-    model_metrics: dict[str, _CopilotMetrics] | None = None
+    model_metrics: dict[str, _CopilotMetrics] | None = None  # by model
 
 
 class UsageRow(Struct, frozen=True, gc=False, array_like=True):
-    """The usage of one request."""
+    """The usage of one request in the client's database."""
 
     agent: str = ""  # the subagent that sent it; empty: the session itself
     model: str | None = None
@@ -93,7 +93,7 @@ class UsageRow(Struct, frozen=True, gc=False, array_like=True):
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
-    initiator: str = ""
+    initiator: str = ""  # what started the request, such as `compaction`
 
 
 class _StoredUsage(Struct, frozen=True):
@@ -120,7 +120,7 @@ class _Conversation(Struct, frozen=True, gc=False):
     points: tuple[_HashedPart, ...] | None = None
 
 
-class _NotedRequest(Struct, frozen=True, gc=False):  # the latest one of a conversation to a model
+class _StatedRequest(Struct, frozen=True, gc=False):  # the latest one of a conversation to a model
     model_call_id: str | None = None
     request_id: str | None = None
     github_request_id: str | None = None
@@ -134,10 +134,12 @@ class _NotedRequest(Struct, frozen=True, gc=False):  # the latest one of a conve
 
     @property
     def ids(self) -> list[str]:
+        """The ids that its response may have in the log."""
         return list(filter(None, (self.model_call_id, self.request_id, self.github_request_id)))
 
     @property
     def hashes(self) -> e.PromptHashes | None:
+        """The hashes of its prompt's parts, without empty ones; None without any."""
         tools = [(tool.name, tool.schema_hash) for tool in self.tools or () if tool.schema_hash]
         system = [(segment.segment, segment.hash) for segment in self.system_segments or () if segment.hash]
         points = (self.conversation or _Conversation()).points or ()
@@ -145,11 +147,11 @@ class _NotedRequest(Struct, frozen=True, gc=False):  # the latest one of a conve
         return e.PromptHashes(tuple(tools), tuple(system), tuple(places)) if tools or system or places else None
 
 
-class _Noted(Struct, frozen=True, gc=False):
-    models: dict[str, _NotedRequest] = {}
+class _ConversationState(Struct, frozen=True, gc=False):
+    models: dict[str, _StatedRequest] = {}  # by model
 
 
-_NOTED = msgspec.json.Decoder(_Noted)
+_CONVERSATION_STATE = msgspec.json.Decoder(_ConversationState)
 
 
 # state
@@ -157,15 +159,15 @@ _NOTED = msgspec.json.Decoder(_Noted)
 
 @dataclass(slots=True)
 class Answer:
-    """The latest response of a chain."""
+    """The latest response of a chain: later sources complete its usage."""
 
     turn: int
     at: str | None
     id: str | None
     model: str | None
     usage: e.Usage
-    request_ids: tuple[str, ...] = ()
-    hashes: e.PromptHashes | None = None
+    request_ids: tuple[str, ...] = ()  # other ids of it, by which a checkpoint may name it
+    hashes: e.PromptHashes | None = None  # of its prompt, once a checkpoint stated them
 
 
 @dataclass(slots=True)
@@ -180,22 +182,23 @@ class CopilotChain:
     dialect: str | None = None  # of the latest response
 
 
-class CopilotBills:
-    """Reports the usage of requests."""
+class UsageReporter:
+    """Ends the turns of a session with the usage that the four sources state, and reports where these disagree."""
 
     def __init__(self, session: SessionBuilder) -> None:
         self.session = session
-        self.chains: dict[str, CopilotChain] = {}
+        self.chains: dict[str, CopilotChain] = {}  # by name; the reader adds them
         self._rows: dict[str, list[UsageRow]] = {}  # that belong to no request yet, by agent, the next one last
         self._skipped = 0  # rows that belong to no request of the log
         self._missing = 0  # requests of the log without a row; 0 if there is no database
-        # The requests since the client began to count: by model, then by chain and turn.
-        self.spent: dict[str, dict[tuple[str, int], e.Usage]] = {}
-        self.compactions = 0
+        # Requests since the client began to count, when the reader empties it: by model, then by chain and turn.
+        self.summed: dict[str, dict[tuple[str, int], e.Usage]] = {}
+        self.compactions = 0  # so far: they name the chains
         self._stated: dict[str, float] = {}  # the client's latest totals, by field of `RecordedCost`
         self._lifetimes: dict[str, float] = {}  # by model: seconds that its cache entries live
 
     def read_database(self, line: bytes) -> None:
+        """Keep the rows in the line before the log; report why the database could not be read."""
         try:
             usage = msgspec.json.decode(line, type=dict[str, _StoredUsage])["lore_usage"]
         except ValueError:
@@ -206,7 +209,10 @@ class CopilotBills:
             self._rows.setdefault(COMPACTION if row.initiator == COMPACTION else row.agent, []).append(row)
 
     def _take_row(self, agents: tuple[str, ...], model: str | None, output: int | None) -> UsageRow | None:
-        """Return the row of an agent's next request, by the first of its names that has rows; None if it has none."""
+        """Remove and return the row of an agent's next request, with the rows before it; None if no row fits.
+
+        `agents` are names of the agent: the first one with rows is used. Counts dropped rows and requests without one.
+        """
         if not self._rows:
             return None
         rows = next((self._rows[agent] for agent in agents if self._rows.get(agent)), list[UsageRow]())
@@ -220,20 +226,20 @@ class CopilotBills:
         return None
 
     def usage_of_answer(self, model: str | None, output: int | None, agents: Iterable[str | None]) -> e.Usage:
-        """Return the usage of a request: the database's, or the output tokens of its answer.
+        """Return the usage of the next request of an agent: its database row, which is used up, or `output` alone.
 
         `agents` are names of the subagent that sent it; the session's own requests have none.
         """
         names = ("",) if self.session.chain == e.MAIN else tuple(filter(None, agents))
         row = self._take_row(names, model, output)
         if row is None:
-            return self._usage(CopilotUsage(output_tokens=output))
+            return self._usage(CopilotCounts(output_tokens=output))
         output = output if row.output_tokens is None else row.output_tokens
-        counts = CopilotUsage(row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens)
+        counts = CopilotCounts(row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens)
         return self._usage(counts, model)
 
-    def _usage(self, counts: CopilotUsage, model: str | None = None) -> e.Usage:
-        """Split counts whose input includes cached tokens; written ones live as long as the client states."""
+    def _usage(self, counts: CopilotCounts, model: str | None = None) -> e.Usage:
+        """Return counts as `Usage`; written tokens have the lifetime that a checkpoint stated for the model, if any."""
         read, write = counts.cache_read_tokens, counts.cache_write_tokens
         client = f"copilot {self.session.version}".rstrip()
         usage = usage_with_cached_input(counts.input_tokens, read, write, counts.output_tokens, client=client)
@@ -241,17 +247,18 @@ class CopilotBills:
         short, long = write if lifetime == 300 else None, write if lifetime == 3_600 else None
         return usage if short is long else replace(usage, write_5m_tokens=short, write_1h_tokens=long)
 
-    def spend(self, chain: str, turn: int, model: str | None, usage: e.Usage) -> None:
-        self.spent.setdefault(model or "", {})[chain, turn] = usage
+    def add_to_sums(self, chain: str, turn: int, model: str | None, usage: e.Usage) -> None:
+        """Keep or replace the usage of a turn, to be compared with the client's sums at the end."""
+        self.summed.setdefault(model or "", {})[chain, turn] = usage
 
     def end_turn(self, chain: str, last: Answer) -> None:
-        """End the turn of a response; again, if a later source states more of its usage."""
+        """End the turn of a response. A later call for the same turn replaces its usage."""
         usage = None if last.usage == e.Usage(client=last.usage.client) else last.usage
         details = {"at": last.at, "chain": chain, "agent_id": None, "hashes": last.hashes}
         self.session.end_turn(usage, last.id, number=last.turn, **details)
 
-    def add_compaction(self, used: CopilotUsage, asked_at: str | None, *, model: str | None, response: str) -> None:
-        """Add the request for a summary, on a chain of its own."""
+    def add_compaction(self, used: CopilotCounts, asked_at: str | None, *, model: str | None, response: str) -> None:
+        """Emit the turn of the request for a summary, on a chain of its own, and add it to the sums."""
         self.compactions += 1
         chain, at = f"utility-{self.compactions}", self.session.at
         if model is not None:
@@ -265,27 +272,28 @@ class CopilotBills:
             counts = {detail.token_type: detail.token_count for detail in charged}
             read, write = counts.get("cache_read"), counts.get("cache_write")
             prompt = counts.get("input", 0) + (read or 0) + (write or 0)
-            billed = self._usage(CopilotUsage(prompt, counts.get("output"), read, write), model)
+            billed = self._usage(CopilotCounts(prompt, counts.get("output"), read, write), model)
             if billed.write_tokens != usage.write_tokens:
                 stated = f"written tokens: {usage.write_tokens or 0:,} in compactionTokensUsed"
                 message = f"{stated}, {billed.write_tokens or 0:,} in its copilotUsage, which count"
                 self.session.problem(Code.FIELDS_FILLED_IN, message)
             usage = billed
         self.end_turn(chain, Answer(1, at, response, model, usage))
-        self.spend(chain, 1, model, usage)
+        self.add_to_sums(chain, 1, model, usage)
 
     # checkpoints
 
     def read_checkpoint(self, checkpoint: CopilotTotals) -> None:
+        """End the latest turns again with what a checkpoint states; keep the lifetimes of cache entries."""
         for state in checkpoint.model_cache_state or ():
             if state.cache_ttl_seconds is not None:
                 self._lifetimes[state.model_id] = state.cache_ttl_seconds
-        requests: list[tuple[str, _NotedRequest]] = []
+        requests: list[tuple[str, _StatedRequest]] = []
         noted = checkpoint.prompt_cache_break_state
         unreadable = int(opens(noted) not in "[n")
         for piece in array(bytes(noted)) if opens(noted) == "[" else ():
             try:
-                requests += _NOTED.decode(piece).models.items()
+                requests += _CONVERSATION_STATE.decode(piece).models.items()
             except ValueError:
                 unreadable += 1
         if unreadable:
@@ -296,11 +304,12 @@ class CopilotBills:
                 self._lifetimes[model] = request.ttl_seconds
             for name, chain in self.chains.items():
                 if chain.last is not None and not {chain.last.id, *chain.last.request_ids}.isdisjoint(request.ids):
-                    self._complete_noted(name, chain.last, model, request)
+                    self._complete_answer(name, chain.last, model, request)
         self._record_cost(checkpoint.total_nano_aiu, checkpoint.total_premium_requests)
 
-    def _complete_noted(self, chain: str, last: Answer, model: str, request: _NotedRequest) -> None:
-        counts = CopilotUsage(request.prompt_tokens, None, request.cache_read, request.cache_write)
+    def _complete_answer(self, chain: str, last: Answer, model: str, request: _StatedRequest) -> None:
+        """End the turn of `last` with the counts and hashes of a checkpoint; report if its read tokens differed."""
+        counts = CopilotCounts(request.prompt_tokens, None, request.cache_read, request.cache_write)
         noted, usage = self._usage(counts, model), last.usage
         if usage.read_tokens is not None and noted.read_tokens not in (None, usage.read_tokens):
             detail = f"{noted.read_tokens} tokens read by the checkpoint, {usage.read_tokens} by session-store.db"
@@ -312,10 +321,7 @@ class CopilotBills:
         self.end_turn(chain, last)
 
     def _record_cost(self, nano_aiu: float | None, premium: float | None, requests: int | None = None) -> None:
-        """Add the cost since the client's previous total to the latest response.
-
-        Totals count the whole session; one that fell was reset to 0.
-        """
+        """Add the cost since the previous totals (one that fell was reset to 0) to the main chain's latest response."""
         dollars = None if nano_aiu is None else nano_aiu / _NANO_AIU_PER_DOLLAR
         new: dict[str, float] = {}
         for name, total in (("dollars", dollars), ("requests", requests), ("premium_requests", premium)):
@@ -335,29 +341,31 @@ class CopilotBills:
     # sums at the end
 
     def read_shutdown(self, shutdown: CopilotTotals) -> None:
-        """Compare the client's sums with the requests of the log; a sum of one request is its usage."""
+        """Compare the client's sums with `summed`, which is emptied; a sum of one request completes its turn."""
         metrics = shutdown.model_metrics or {}
         for model, sums in metrics.items():
-            spent, usage, requests = self.spent.get(model), sums.usage, count_in(sums.requests.get("count", NULL))
-            if spent is None or requests is None or usage is None:
+            usages, usage, requests = self.summed.get(model), sums.usage, count_in(sums.requests.get("count", NULL))
+            if usages is None or requests is None or usage is None:
                 continue
-            name = next(reversed(spent))[0]
+            name = next(reversed(usages))[0]
             last = self.chains[name].last if name in self.chains else None
-            log, stated = _sums_of(spent.values()), (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
-            pairs = zip(log, stated, strict=True)
-            differ = any(None not in pair and pair[0] != pair[1] for pair in pairs)
-            is_only = requests == len(spent) == 1 and last is not None and last.model == model
+            logged = _sums_of(usages.values())
+            stated = usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
+            differ = any(None not in pair and pair[0] != pair[1] for pair in zip(logged, stated, strict=True))
+            is_only = requests == len(usages) == 1 and last is not None and last.model == model
             if is_only and last is not None and last.usage.read_tokens is None:
                 last.usage = replace(self._usage(usage, model), recorded=last.usage.recorded)
                 self.end_turn(name, last)
-            elif requests < len(spent) or (requests == len(spent) and differ):
-                detail = f"{_describe_sums(requests, stated)} by the sums at the end, {_describe_sums(len(spent), log)}"
-                self.session.problem(Code.UNKNOWN_ID, f"{model}: {detail} in the log: one is incomplete")
-        self.spent = {}
+            elif requests < len(usages) or (requests == len(usages) and differ):
+                client_sums, log_sums = _describe_sums(requests, stated), _describe_sums(len(usages), logged)
+                message = f"{model}: {client_sums} by the sums at the end, {log_sums} in the log: one is incomplete"
+                self.session.problem(Code.UNKNOWN_ID, message)
+        self.summed = {}
         requests = sum(count_in(sums.requests.get("count", NULL)) or 0 for sums in metrics.values())
         self._record_cost(shutdown.total_nano_aiu, shutdown.total_premium_requests, requests or None)
 
     def report_missing(self) -> None:
+        """Report the requests of the log for which the database has no row."""
         if self._missing:
             unused_rows = sum(map(len, self._rows.values())) + self._skipped
             requests = f"{self._missing} requests of the log have no usage in session-store.db"
@@ -365,7 +373,7 @@ class CopilotBills:
 
 
 def _sums_of(usages: Iterable[e.Usage]) -> list[int | None]:
-    """Return the sums of the prompts, their cached tokens and the output; None once a count is unknown."""
+    """Return three sums: whole prompts, their read tokens, output; None for a sum with an unknown count."""
     counts = [
         (usage.uncached_tokens, usage.read_tokens, usage.output_tokens, usage.write_tokens or 0) for usage in usages
     ]

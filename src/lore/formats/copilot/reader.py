@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.builder import LogReader
-from lore.formats.copilot.bills import OPENING, Answer, CopilotBills, CopilotChain, CopilotTotals, CopilotUsage
+from lore.formats.copilot.bills import OPENING, Answer, CopilotChain, CopilotCounts, CopilotTotals, UsageReporter
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import opens, text_in
 from lore.model import events as e
@@ -120,7 +120,7 @@ class _CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):  # the 
     pre_compaction_tokens: int | None = None
     post_compaction_tokens: int | None = None
     summary_content: Raw = NULL
-    compaction_tokens_used: CopilotUsage | None = None  # by the request for the summary
+    compaction_tokens_used: CopilotCounts | None = None  # by the request for the summary
     request_id: str | None = None
 
 
@@ -150,7 +150,7 @@ class Copilot(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bills = CopilotBills(self.session)
+        self.reporter = UsageReporter(self.session)
         self.header: _CopilotChange | None = None  # until the first message, which shows the model
         self.model: str | None = None
         self._lines: dict[str, int] = {}  # of the records of each id
@@ -173,7 +173,7 @@ class Copilot(LogReader):
         if begin.startswith(OPENING):  # lines and bytes are counted in the log itself
             line, _, begin = begin.partition(b"\n")
             self.session.start_record(Line(1, 0, b""))
-            self.bills.read_database(line)
+            self.reporter.read_database(line)
             yield from self.session.take()
         yield from super().read(chained((begin,), pieces))
 
@@ -196,9 +196,9 @@ class Copilot(LogReader):
             case "assistant.turn_start":
                 session.counter.asked_at = session.at
             case "session.usage_checkpoint":
-                self.bills.read_checkpoint(_TOTALS(record.data))
+                self.reporter.read_checkpoint(_TOTALS(record.data))
             case "session.shutdown":
-                self.bills.read_shutdown(_TOTALS(record.data))
+                self.reporter.read_shutdown(_TOTALS(record.data))
             case "session.error" | "model.call_failure":
                 session.signal(Sign("api-error"))
             case "abort":
@@ -226,11 +226,11 @@ class Copilot(LogReader):
 
     def finish(self) -> None:
         self._start_session()
-        self.bills.report_missing()
+        self.reporter.report_missing()
 
     @property
     def chain(self) -> CopilotChain:
-        return self.bills.chains.setdefault(self.session.chain, CopilotChain())
+        return self.reporter.chains.setdefault(self.session.chain, CopilotChain())
 
     def _uuid(self, record: _CopilotLine) -> str:
         """Return the record's id; one of its own if another record has the same: a redactor's placeholder."""
@@ -252,7 +252,7 @@ class Copilot(LogReader):
                     session.setting("effort", change.reasoning_effort)
                 else:
                     self._start_session()
-                    self.model, self.bills.spent = model or self.model, {}
+                    self.model, self.reporter.summed = model or self.model, {}
                     session.version = change.copilot_version or session.version
                     session.signal(Sign("resume"))
                 session.setting("client-version", session.version)
@@ -312,7 +312,7 @@ class Copilot(LogReader):
 
     def _read_answer(self, answer: _CopilotAnswer, uuid: str) -> None:
         """Read a response, or the continuation of one."""
-        session, bills = self.session, self.bills
+        session, reporter = self.session, self.reporter
         session.chain = name = _chain_of(session.agent or answer.parent_tool_call_id)
         chain, counter = self.chain, session.counter
         self._start_session()
@@ -323,15 +323,15 @@ class Copilot(LogReader):
             usage = last.usage
             if answer.output_tokens not in (None, usage.output_tokens):
                 usage = replace(usage, output_tokens=answer.output_tokens)
-                bills.spend(name, last.turn, model, usage)
+                reporter.add_to_sums(name, last.turn, model, usage)
         else:
             agents = (session.agent, answer.parent_tool_call_id)
-            usage = bills.usage_of_answer(answer.model, answer.output_tokens, agents)
+            usage = reporter.usage_of_answer(answer.model, answer.output_tokens, agents)
             dialect = _dialect_of(model)
             if dialect is not None and dialect != chain.dialect:
                 chain.dialect = dialect
                 session.emit(e.SessionChanged(dialect=dialect, chain=name))
-            bills.spend(name, session.start_turn(model), model, usage)
+            reporter.add_to_sums(name, session.start_turn(model), model, usage)
         counter.asked_at = None
         if blocks := _blocks_of(answer):
             session.add_message(items.AssistantMessage(uuid, blocks=blocks, response_id=response))
@@ -342,7 +342,7 @@ class Copilot(LogReader):
             )
         ids = tuple(filter(None, (answer.request_id, answer.service_request_id)))
         chain.last = Answer(counter.number, session.at, response, counter.model, usage, ids)
-        bills.end_turn(name, chain.last)
+        reporter.end_turn(name, chain.last)
 
     def _read_result(self, result: _CopilotResult) -> None:
         session = self.session
@@ -363,10 +363,10 @@ class Copilot(LogReader):
         chain.compacting, chain.compacting_at = None, None
         if used is not None:
             response = compaction.request_id or uuid
-            self.bills.add_compaction(used, asked_at, model=used.model or self.model, response=response)
+            self.reporter.add_compaction(used, asked_at, model=used.model or self.model, response=response)
         if compaction.success is False:
             return
-        self.bills.spent = {}  # the client counts from 0 again
+        self.reporter.summed = {}  # the client counts from 0 again
         kept_messages = [] if first_kept is None else self.session.history[first_kept:]
         summary = compaction.summary_content
         self.session.compact(

@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.bills import billed_of
+from lore.formats.bills import decode_usage
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
@@ -344,7 +344,7 @@ class Chat(LogReader):
                 open_calls.append((item.call_id, item.name))
             self.session.append(item)
         del open_calls[:-OPEN_CALLS]
-        self.session.end_turn(billed_of(message.get("usage", message.get("usage_metadata", b"null"))))
+        self.session.end_turn(decode_usage(message.get("usage", message.get("usage_metadata", b"null"))))
 
     def _read_input(self, message: Members, uuid: str, kind: Role) -> None:
         """Read a message that the model did not make: its results, then its other parts."""

@@ -1,4 +1,4 @@
-"""Which files are one session: its log with the logs of its subagents, and files that repeat what another one says.
+"""Which files are one session: its log with the logs of its subagents (companions), and files that repeat another one.
 
 | agent | the logs of a session's subagents |
 |---|---|
@@ -33,9 +33,9 @@ from lore.recording import corpus, filesystem, packed
 if TYPE_CHECKING:
     from lore.recording.agents.opencode_store import DatabaseSession
 
-SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
-SETTLED_SECONDS = 2.0  # a folder that changed later than that may change again within the same tick of its clock
-_PI_NAME = r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}"  # the name of a session's file of pi
+SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # lines, and bytes of each, that are searched for a session's id
+SETTLED_SECONDS = 2.0  # a folder that changed less than this ago may change again without a new modification time
+_PI_NAME = r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}"  # the name of a session's file of (oh-my-)pi
 _PI_STEM = pattern(_PI_NAME)
 _BELOW_PI = pattern(rf"(.+[/\\]{_PI_NAME})[/\\].+\.jsonl", re.DOTALL)
 _BELOW_CLAUDE = pattern(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
@@ -47,12 +47,12 @@ T = TypeVar("T")
 
 
 def companions(path: str) -> list[str]:
-    """Return the files of a session's subagents, in a fixed order; of a subagent only OpenCode's have any."""
+    """Return the files, folders or `DATABASE#SESSION` of a session's subagents; of these only OpenCode's have any."""
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     is_log = ending == ".jsonl" and filesystem.is_file(path)
     if not is_log and filesystem.is_folder(path):
-        return packed.subagents(path)
+        return packed.subagent_folders(path)
     if path != corpus.STDIN and (ending == ".json" or "#" in name):
         return _opencode_subagents(path)
     if not is_log or is_companion(name):
@@ -63,7 +63,7 @@ def companions(path: str) -> list[str]:
         folders[os.path.join(folder, stem)] = True
     if os.path.basename(os.path.abspath(folder)) == "chats":
         folders[os.path.join(folder, os.pardir, "subagents", stem)] = False
-        if stem.startswith("session-") and (session := _chat_named(path)):
+        if stem.startswith("session-") and (session := _session_of_chat(path)):
             folders[os.path.join(folder, session)] = True
     for below, takes_all in folders.items():
         if filesystem.is_folder(below):
@@ -71,33 +71,33 @@ def companions(path: str) -> list[str]:
             logs = (file for file in files if file.endswith(ending))
             paths.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
     names = _read_once(_list_companions, folder, is_folder=True)
-    session = _read_once(_session_named, path) if names else None
+    session = _read_once(_session_of_log, path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names or ())
-        paths += [file for file in beside if filesystem.is_file(file) and _read_once(_session_named, file) == session]
+        paths += [file for file in beside if filesystem.is_file(file) and _read_once(_session_of_log, file) == session]
     return paths
 
 
 def session_of(path: str) -> str | None:
-    """Return the path of the session that a subagent's file or folder belongs to; None for any other file."""
+    """Return the path of the session of a subagent's file or folder, even if it is missing; None for any other file."""
     if path.endswith(".json") or corpus.is_in_database(path):
         return _opencode_root(path)
     below = _BELOW_CLAUDE.fullmatch(path) or _BELOW_PI.fullmatch(path)
     if below is not None:
         return f"{below[1]}.jsonl"
-    if session := packed.parent_of(path):
+    if session := packed.session_of_subagent(path):
         return session
     folder, name = os.path.split(path)
     chats, parent = os.path.split(folder)
     if is_companion(name):
-        session = _read_once(_session_named, path)
+        session = _read_once(_session_of_log, path)
         return None if session is None else os.path.join(folder, f"{session}.jsonl")
     if os.path.basename(chats) != "chats":
         return None
     # the name of a chat's file is its time and the beginning of its session's id
     likely = (chat for chat in filesystem.names(chats) if chat.startswith("session-"))
     paths = (os.path.join(chats, chat) for chat in likely if chat.endswith(f"{parent[:8]}.jsonl"))
-    return next((chat for chat in paths if _chat_named(chat) == parent), None)
+    return next((chat for chat in paths if _session_of_chat(chat) == parent), None)
 
 
 def is_companion(name: str) -> bool:
@@ -106,7 +106,7 @@ def is_companion(name: str) -> bool:
 
 
 def is_superseded(path: str) -> bool:
-    """Return whether another file has the same content: this one unpacked, or Gemini's chat in its newer format."""
+    """Return whether another file has the same content: this one without `.zst`, or a Gemini chat's `.jsonl`."""
     if path.endswith(".zst"):
         return filesystem.is_file(path.removesuffix(".zst"))
     folder, name = os.path.split(path)
@@ -115,7 +115,7 @@ def is_superseded(path: str) -> bool:
 
 
 def moved_to_database(paths: Sequence[str]) -> set[str]:
-    """Return the files of sessions in OpenCode's storage folder that are also among these as `DATABASE#SESSION`."""
+    """Return those of `paths` in OpenCode's storage folder whose session is also in `paths` as `DATABASE#SESSION`."""
     stored = {os.path.abspath(path) for path in paths if "#" in path}
     moved: set[str] = set()
     for path in paths if stored else ():
@@ -131,8 +131,8 @@ def moved_to_database(paths: Sequence[str]) -> set[str]:
 # logs of lines
 
 
-def _chat_named(path: str) -> str:
-    """Return the session that the first line of a chat of Gemini CLI names; empty if it names none."""
+def _session_of_chat(path: str) -> str:
+    """Return the session id in the first line of a chat of Gemini CLI; empty without one or if it is unreadable."""
     try:
         with filesystem.open_file(path) as file:
             line = file.readline(corpus.HEAD)
@@ -142,12 +142,12 @@ def _chat_named(path: str) -> str:
     return "" if match is None else match[1].decode()
 
 
-def _list_companions(folder: str) -> tuple[str, ...]:
+def _list_companions(folder: str) -> tuple[str, ...]:  # names without the folder
     return tuple(filter(is_companion, filesystem.names(folder or os.curdir)))
 
 
 def _read_once(read: Callable[[str], T], path: str, *, is_folder: bool = False) -> T | None:
-    """Return what a function reads from a file or folder, once as long as that stays as it is; None if it fails."""
+    """Return `read(path)`, remembered until the file or folder changes; None if it raises OSError or ValueError."""
     try:
         if filesystem.is_remote(path):
             state = None if is_folder else filesystem.status(path)
@@ -165,8 +165,8 @@ def _cached_read(read: Callable[[str], T], path: str, _: object) -> T:
     return read(path)
 
 
-def _session_named(path: str) -> str | None:
-    """Return the session that the first lines of a log of Claude Code name; None if they name none."""
+def _session_of_log(path: str) -> str | None:
+    """Return the session id in the first lines of a log of Claude Code; None without one."""
     with filesystem.open_file(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
@@ -183,22 +183,22 @@ def _session_named(path: str) -> str | None:
 
 class _FileSession(Struct, frozen=True):
     id: str
-    parent: str | None  # the session that started it
-    name: str  # of the file
+    parent: str | None  # id of the session that started it
+    name: str  # path of the file
 
 
 def _family(path: str) -> tuple[str, Mapping[str, DatabaseSession | _FileSession]]:
-    """Return a session's id, and all sessions of its database or folder by their ids; nothing for another file."""
+    """Return an OpenCode session's id, and all sessions of its database or folder by id; both empty for other files."""
     stored = corpus.opencode().session_in(path)
     if stored is not None:
         return stored[1], corpus.opencode().sessions_of(stored[0])
     session = _read_once(_read_file, path) if path.endswith(".json") else None
-    family = None if session is None else _read_once(_list_files, os.path.dirname(path), is_folder=True)
+    family = None if session is None else _read_once(_read_files, os.path.dirname(path), is_folder=True)
     return ("", {}) if session is None or family is None else (session.id, family)
 
 
 def _opencode_subagents(path: str) -> list[str]:
-    """Return the sessions that a session started, each followed by those that it started itself."""
+    """Return the names of the sessions that a session started, each followed by those that it started itself."""
     root, family = _family(path)
     children: dict[str | None, list[str]] = defaultdict(list)
     for session in reversed([*family.values()]):
@@ -214,7 +214,7 @@ def _opencode_subagents(path: str) -> list[str]:
 
 
 def _opencode_root(path: str) -> str | None:
-    """Return the session at the top of those that started this one; None if none did."""
+    """Return the name of the first session in the chain that started this one; None if no session did."""
     session, family = _family(path)
     above = [session]
     while above[-1] in family:
@@ -225,7 +225,7 @@ def _opencode_root(path: str) -> str | None:
     return None if len(above) == 1 else family[above[-1]].name
 
 
-def _list_files(folder: str) -> Mapping[str, _FileSession]:
+def _read_files(folder: str) -> Mapping[str, _FileSession]:  # by id
     names = (name for name in filesystem.names(folder or os.curdir) if name.endswith(".json"))
     sessions = (_read_once(_read_file, os.path.join(folder, name)) for name in names)
     return {session.id: session for session in sessions if session is not None}

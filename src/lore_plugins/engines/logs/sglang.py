@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from lore.formats import Line, Read, billed_of, call_of, is_body, object_of, placed, problem
+from lore.formats import Line, Read, call_of, decode_usage, is_body, object_of, placed, problem
 from lore.model import Code, Exchange, Measurement, Usage, raw_members, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds
 
@@ -144,7 +144,7 @@ def _read_python_end(message: bytes, time: LogTime, line: Line) -> list[Read]:
 
 def _read_end(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody | None) -> list[Read]:
     """Return the measurement of an ended request, and its body if known."""
-    usage = billed_of(object_of({key: meta[key] for key in _COUNTS if key in meta}))
+    usage = decode_usage(object_of({key: meta[key] for key in _COUNTS if key in meta}))
     name = text_of(meta.get("id", b'""'))
     exchanges = [] if body is None else [_exchange(body, usage, name)]
     if usage is None or usage.uncached_tokens is None or usage.read_tokens is None:
