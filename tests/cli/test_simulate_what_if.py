@@ -76,12 +76,20 @@ def test_what_if_lifetime_says_how_to_ask_for_it():
     assert 'fix: Set "promptCacheTtl": "1h" in settings.json' in text.replace("\n     ", "")
 
 
-def test_what_if_hour_prices_first_write_of_transcript():
-    """The write of the unpredicted first turn cost the price of five minutes in the simulation of an hour, too."""
+def test_what_if_hour_prices_all_recorded_writes():
+    """Savings were those of predicted writes: $2.35 for a session whose usage said $10.61."""
     saved, _ = what_if(talk(hour=False, pause=30), "ttl=1h")
-    written, again = 20_000, 21_000  # first, and after the pause; short texts are predicted to write next to nothing
+    written, again = 22_500, 21_000  # first and by new messages, and after the pause
     now, then = (written + again) * 6.25, written * 10 + again * 0.5
-    assert saved["ttl=1h"]["saved"] == pytest.approx((now - then) / 1e6, abs=0.001)
+    assert saved["ttl=1h"]["saved"] == pytest.approx((now - then) / 1e6, abs=0.0001)
+
+
+def test_what_if_short_lifetime_loses_nothing_twice():
+    """Turns that had lost everything for another reason lost it again in the simulation of five minutes."""
+    path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (20, 0, 21_000, True), (21, 21_000, 500, True))
+    saved, _ = what_if(path, "ttl=5m")
+    assert (saved["ttl=5m"]["turns"], saved["ttl=5m"]["tokens"]) == (0, 0)
+    assert saved["ttl=5m"]["saved"] == pytest.approx(42_000 * 3.75 / 1e6, abs=0.0001)
 
 
 def test_what_if_hour_changes_only_five_minute_entries():
