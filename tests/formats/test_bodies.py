@@ -236,8 +236,8 @@ def test_recognised_body_is_decoded_once(end, tmp_path, monkeypatch):
     text = dumps(body("a", "b", "c"))
     path = tmp_path / "a.json"
     path.write_bytes(text + end)
-    decoders = [Counting(getattr(jsonslice, name), text) for name in ("_TABLE", "_RAW")]
-    for name, decoder in zip(("_TABLE", "_RAW"), decoders, strict=True):
+    decoders = [Counting(getattr(jsonslice, name), text) for name in ("_MEMBERS", "_RAW")]
+    for name, decoder in zip(("_MEMBERS", "_RAW"), decoders, strict=True):
         monkeypatch.setattr(jsonslice, name, decoder)
     assert len(list(Options().open(str(path)).turns())) == 1
     assert sum(decoder.found for decoder in decoders) == 1
