@@ -9,7 +9,7 @@ import pytest
 
 from cli.running import lore
 from formats.codex import Rollout
-from judge.captures import SYSTEM, call, judged
+from judge.captures import SYSTEM, asks, break_codes, call, judged, text, usage
 
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
@@ -227,3 +227,16 @@ def test_captured_request_after_documented_lifetime_is_expired(tmp_path, model, 
 def test_captured_request_within_half_an_hour_is_unexplained(tmp_path, model, pause):
     (cause,) = asked_again(tmp_path, model, pause)
     assert cause.code == "LORE301"
+
+
+@pytest.mark.parametrize("model", ["deepseek-v4-flash", "glm-5", "kimi-k2.5"])
+def test_no_writes_of_automatic_cache_hide_no_loss(model, tmp_path):
+    """A clock passed as green: over Anthropic's API these providers report 0 writes, whatever their caches keep."""
+
+    def request(n):
+        body = asks(text("user", "question " * 40), system=f"It is 10:0{n}. {SYSTEM}", model=model)
+        return call(60 * n, body, usage(0, 0, uncached=6_000), url="https://gateway.example/v1/messages")
+
+    turns, _ = judged(tmp_path, *map(request, range(3)))
+    assert [break_codes(turn) for turn in turns] == [[], ["LORE101"], ["LORE101"]]
+    assert {turn.causes[0].kind for turn in turns[1:]} == {"waste"}

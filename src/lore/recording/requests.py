@@ -27,9 +27,10 @@ from lore.formats.registry import row_of
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
+from lore.model.events import Usage
 from lore.model.jsonslice import raw_members
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
-from lore.model.providers import model_in
+from lore.model.providers import model_in, provider_of
 from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
@@ -42,6 +43,7 @@ from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording
 if TYPE_CHECKING:
     from lore.recording.opening import Options
 
+_AUTOMATIC = ("deepseek", "moonshot")  # providers whose caches take no breakpoints
 _CHECKED = 8  # messages at each end that the name of a request's copies depends on
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -120,11 +122,26 @@ class RequestRecording(Recording):
         chain, number = self._chains.add(prompt, exchange)
         return Turn(
             chain, number, prompt, sent=exchange.at, answered=exchange.answered,
-            usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
+            usage=_without_uncounted_writes(exchange, prompt), verdict=exchange.verdict, call=exchange.call,
+            line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
             given_up=self._chains.given_up, response_id=_copy_name(prompt, exchange), ended=exchange.ended,
             generated=partial(_read_answer, prompt, exchange.output) if exchange.output else None,
         )  # fmt: skip
+
+
+def _without_uncounted_writes(exchange: Exchange, prompt: Prompt) -> Usage | None:
+    """Return an exchange's usage; writes of 0 are unknown if the cache is automatic, whatever API answers for it.
+
+    DeepSeek, Moonshot and Z.ai answer Anthropic's API, too, and always report no writes: their caches count none.
+    """
+    usage, model = exchange.usage, (prompt.model or "").rpartition("/")[2].lower()
+    is_automatic = provider_of(exchange.call.endpoint, model, prompt.dialect) in _AUTOMATIC or model.startswith("glm-")
+    return (
+        msgspec.structs.replace(usage, write_tokens=None)
+        if usage and usage.write_tokens == 0 and is_automatic
+        else usage
+    )
 
 
 def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
