@@ -22,6 +22,8 @@ from lore.recording.opening import reader_class_for
 from lore.testing import ReaderContract, everything
 from model.making import dumps
 
+pytestmark = pytest.mark.usefixtures("desk")
+
 Message = dict[str, Any]
 PLAIN: list[Message] = [
     {"role": "system", "content": "You help."},

@@ -20,6 +20,8 @@ from lore.recording.opening import Options
 from lore.testing import ReaderContract
 from model.making import dumps
 
+pytestmark = pytest.mark.usefixtures("desk")
+
 Document = dict[str, Any]
 TOOLS = [{"name": "weather", "description": "Tells it.", "parameters": {"type": "object"}}]
 SHAREGPT: Document = {

@@ -136,12 +136,11 @@ def _without_uncounted_writes(exchange: Exchange, prompt: Prompt) -> Usage | Non
     DeepSeek, Moonshot and Z.ai answer Anthropic's API, too, and always report no writes: their caches count none.
     """
     usage, model = exchange.usage, (prompt.model or "").rpartition("/")[2].lower()
-    is_automatic = provider_of(exchange.call.endpoint, model, prompt.dialect) in _AUTOMATIC or model.startswith("glm-")
-    return (
-        msgspec.structs.replace(usage, write_tokens=None)
-        if usage and usage.write_tokens == 0 and is_automatic
-        else usage
-    )
+    if usage is None or usage.write_tokens != 0:
+        return usage
+    providers = {provider_of(exchange.call.endpoint, model, prompt.dialect), provider_of("", model, "")}
+    is_automatic = model.startswith("glm-") or not providers.isdisjoint(_AUTOMATIC)
+    return msgspec.structs.replace(usage, write_tokens=None) if is_automatic else usage
 
 
 def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
