@@ -26,6 +26,13 @@ def caches(*args: str) -> list[list[tuple[str, int | None, str]]]:
     ]
 
 
+def test_fail_under_of_a_session_without_pair_exits_3():
+    path = capture(THREE[0])
+    assert lore("diff-prefix", path).code == 2
+    ran = lore("diff-prefix", path, "--fail-under", "0.5")
+    assert (ran.code, "--fail-under cannot be judged: capture.jsonl holds 1 turn and no pair" in ran.err) == (3, True)
+
+
 def test_prediction_of_pair_ignores_its_own_usage():
     assert caches(capture(*THREE)) == [[("anthropic", 5000, "rule")], [("anthropic", 5100, "rule")]]
     hidden = (*THREE[:2], (THREE[2][0], usage(0, 1), 120))

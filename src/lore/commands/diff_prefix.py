@@ -82,6 +82,10 @@ class DiffOptions(common.CommonOptions, frozen=True):
     audience: flags.For = None
 
 
+class NoPairError(LoreError):
+    """A session has no two requests of one conversation."""
+
+
 @common.takes(DiffOptions)
 def run(options: DiffOptions) -> int:
     """Compare two turns: the unchanged prefix, the first difference and its cause.
@@ -97,12 +101,18 @@ def run(options: DiffOptions) -> int:
     if not options.as_json:
         writer = DiffWriter(common.out(options.color), every=options.every, verbose=options.verbose)
     lowest_reuse, missing, unread = None, set[tuple[str, str]](), list[str]()
-    for diff in compare_names(options.left, options.right, comparison):
-        with common.writing():
-            common.write_json(diff) if writer is None else writer.write(diff)
-        missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
-        unread += [side.name for side in (diff.left, diff.right) if side.dialect is None]
-        lowest_reuse = min((share for share in (lowest_reuse, diff.reuse_ratio) if share is not None), default=None)
+    try:
+        for diff in compare_names(options.left, options.right, comparison):
+            with common.writing():
+                common.write_json(diff) if writer is None else writer.write(diff)
+            missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
+            unread += [side.name for side in (diff.left, diff.right) if side.dialect is None]
+            lowest_reuse = min((share for share in (lowest_reuse, diff.reuse_ratio) if share is not None), default=None)
+    except NoPairError as error:
+        if limit is None:
+            raise
+        common.tell(f"--fail-under cannot be judged: {error.message}")
+        return 3
     if writer is not None:
         with common.writing():
             writer.finish()
@@ -319,7 +329,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
         reason = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
         hint = reason if len(turns) > 1 else "name two files, or a session of several turns"
         turns_held = f"{len(turns)} turn{'s' * (len(turns) != 1)}"
-        raise LoreError(f"{recording.shown} holds {turns_held} and no pair to compare", hint=hint)
+        raise NoPairError(f"{recording.shown} holds {turns_held} and no pair to compare", hint=hint)
     late_problems = recording.problems.take()
     diffs[-1] = replace(diffs[-1], problems=[*diffs[-1].problems, *late_problems])
     yield from map(pairs.with_late_causes, diffs)

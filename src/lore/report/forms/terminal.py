@@ -228,14 +228,14 @@ def _uncertain_costs(findings: Iterable[Finding]) -> Iterator[str]:
             leading[turn] = max(leading.get(turn, finding), finding, key=weight_of)
     groups: dict[str, list[Finding]] = {}
     for lead in leading.values():
-        if lead.kind == "unattributable" and lead.lost_tokens:
+        if lead.kind == "unattributable":
             groups.setdefault(f"{lead.code} {lead.name}", []).append(lead)
     sums = [
         (sum_known(loss.lost_dollars for loss in group) or 0.0, sum(loss.lost_tokens or 0 for loss in group), name)
         for name, group in groups.items()
     ]
     for dollars, tokens, name in sorted(sums, key=itemgetter(0, 1), reverse=True):
-        cost = format_money(dollars) if dollars else counted(tokens, "token")
+        cost = format_money(dollars) if dollars else counted(tokens, "token") if tokens else "unknown loss"
         yield f"{name} ({cost} in {counted(len(groups[name]), 'cache break')})"
 
 
