@@ -215,7 +215,7 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if totals.unbilled:
         yield f"{counted(totals.unbilled, 'turn')} without usage: prompts and costs are estimated, without output"
     if totals.unpriced:
-        yield f"{counted(totals.unpriced, 'turn')} without a known price or cache are not in the costs"
+        yield f"not in the costs: {counted(totals.unpriced, 'turn')} without a known price or cache"
     if totals.overfull is not None and totals.overfull[1]:
         yield "the kept messages still fill over 90 % of the window: shorten tools and system prompt, or raise window"
     if totals.recorded:
