@@ -9,7 +9,7 @@ from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.cache.base import Prediction
 from lore.judge.base import findings_of
-from lore.judge.pairs.finders import find_other_endpoint
+from lore.judge.pairs.outside import find_other_endpoint
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.what_if import make_paid_turn
 from lore.model import evidence as e

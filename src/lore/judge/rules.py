@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.judge.chains import starts
-from lore.judge.pairs import corrections, unexplained
+from lore.judge.pairs import corrections, outside, unexplained
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures
 from lore.judge.pairs.pair import PairFacts
@@ -180,26 +180,26 @@ BYTES = (
 
 # The rows of a fallen read that also explain a break in the bytes.
 
-EXPIRED = EvidenceRule(Code.CACHE_EXPIRED, find.find_expiry,
+EXPIRED = EvidenceRule(Code.CACHE_EXPIRED, outside.find_expiry,
     "411 of 958 drops. Of five-minute entries 7 % outlived 2 % of grace, of one-hour entries 2 of 108.",
     ruled_out_by=find.old_entry_was_read)  # fmt: skip
-POSSIBLY_EXPIRED = EvidenceRule(Code.CACHE_EXPIRED, find.find_possible_expiry,
+POSSIBLY_EXPIRED = EvidenceRule(Code.CACHE_EXPIRED, outside.find_possible_expiry,
     "411 of 958 drops; neither usage nor the provider's documents show how long the entries live. After over an hour 7 "
     "of 7 reads fell in OpenAI's caches up to GPT-5.5, which promise 24 hours at most.",
     "weak", ruled_out_by=find.old_entry_was_read)  # fmt: skip
-PARALLEL = EvidenceRule(Code.PARALLEL_START, find.find_parallel_start,
+PARALLEL = EvidenceRule(Code.PARALLEL_START, outside.find_parallel_start,
     "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching).",
 )  # fmt: skip
-OTHER_ENDPOINT = EvidenceRule(Code.ENDPOINT_CHANGED, find.find_other_endpoint,
+OTHER_ENDPOINT = EvidenceRule(Code.ENDPOINT_CHANGED, outside.find_other_endpoint,
     "Caches are separate for each host, workspace and key (facts/caches.md, B.1 and B.6).")  # fmt: skip
 OTHER_PROVIDER = EvidenceRule(Code.ENDPOINT_CHANGED, find.find_other_provider,
     "Caches are separate for each provider (facts/caches.md, B.1); the log names both.", kind="expected")  # fmt: skip
-NAMED_ROUTE = EvidenceRule(Code.ROUTED_ELSEWHERE, find.find_named_route,
+NAMED_ROUTE = EvidenceRule(Code.ROUTED_ELSEWHERE, outside.find_named_route,
     "5 of 5 right in captures (facts/predictions.md): the router's field, or another provider's call ids.")  # fmt: skip
 DROPPED_BREAKPOINTS = EvidenceRule(Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
     "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com), and the marks "
     "of both requests are recorded.", kind="waste")  # fmt: skip
-MISSING_ANSWERS = EvidenceRule(Code.ROUTED_ELSEWHERE, find.find_missing_answers,
+MISSING_ANSWERS = EvidenceRule(Code.ROUTED_ELSEWHERE, outside.find_missing_answers,
     "11 of 11 misses past the lookback were this (facts/verdicts.md), but a recording may be cut.", "weak")  # fmt: skip
 
 
@@ -279,7 +279,7 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
         "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD, others=(Code.IMAGE_CHANGED,)),
-    EvidenceRule(Code.OLDER_ENTRY_SERVED, find.find_older_entry,
+    EvidenceRule(Code.OLDER_ENTRY_SERVED, outside.find_older_entry,
         "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds."),
     MISSING_ANSWERS,
     DROPPED_BREAKPOINTS,

@@ -18,7 +18,8 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import is_transcript, served_by
 from lore.judge.base import TurnVerdict, paid_again, price_of
-from lore.judge.pairs.finders import find_missing_answers, find_named_route, measure_lookback
+from lore.judge.pairs.finders import measure_lookback
+from lore.judge.pairs.outside import find_missing_answers, find_named_route
 from lore.judge.pairs.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
 from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from lore.cache import counts
 from lore.cache.lookback import POSITIONS, lookback_gap
 from lore.judge.pairs import finders as find
+from lore.judge.pairs import outside
 from lore.judge.pairs.pair import CLIENT_SECTIONS, PairFacts
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
@@ -93,7 +94,7 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
     if pause is None or pause < 0:
         yield RuledOut("expiry", None)
     else:
-        lifetime = find.entry_lifetime(facts)
+        lifetime = outside.entry_lifetime(facts)
         if lifetime is None and state is not None and not state.implicit and pause <= counts.FIVE_MINUTES:
             lifetime = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
         least = facts.least_lifetime
@@ -102,12 +103,12 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
         is_unknown = lifetime is None or (least is not None and pause > least)
         surely = lifetime if least is None or lifetime is None else min(lifetime, least)
         yield RuledOut("expiry", None if is_unknown else True, seconds=pause, limit=None if is_unknown else surely)
-    pause = find.seconds_since(previous, current)
+    pause = outside.seconds_since(previous, current)
     if pause is None or pause < 0:
         yield RuledOut("a parallel start", None)
         yield RuledOut("an older entry", None)
         return
-    seconds = find.seconds_before_answer(previous, current)
+    seconds = outside.seconds_before_answer(previous, current)
     yield RuledOut("a parallel start", None if previous.answered_at is None else seconds is None)
     yield RuledOut("an older entry", out=True, seconds=pause if pause > counts.SOON else None)
 
