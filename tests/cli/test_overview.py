@@ -497,7 +497,9 @@ def test_costliest_session_shows_savings_of_compaction():
     command = biggest["command"].replace("~", "home", 1).split()
     trial = lore(*command[1:], "--json").json
     assert trial["totals"]["saved"] == pytest.approx(biggest["saving"])
-    assert re.search(r"about \$[\d.]+ less with \d compactions? in a window of \d+k tokens", lore(*ALL).out)
+    text, amount = lore(*ALL).out, money(biggest["saving"]).replace("$", r"\$")
+    assert re.search(rf"about {amount} less with \d compactions? in a window of \d+k tokens", text)
+    assert re.search(rf"largest saving: about {amount} with \d compactions? .* in the costliest session", text)
 
 
 def test_savings_of_compaction_are_summed_over_costliest_sessions():

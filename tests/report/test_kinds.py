@@ -265,6 +265,15 @@ def test_costliest_causes_list_breaks_without_a_cause():
     assert "with no certain cause: LORE301 billed-read-fell ($0.50 in 1 cache break)\n" in written
 
 
+def test_causes_without_known_loss_count_as_breaks():
+    """127 breaks without a cause were listed as 112: those of unknown loss were left out."""
+    lost = found("LORE301", lost_tokens=50, lost_dollars=0.5, is_break=True, turn=2)
+    unknown = found("LORE301", lost_tokens=None, lost_dollars=None, is_break=True, turn=3)
+    other = found("LORE130", lost_tokens=None, lost_dollars=None, is_break=True, turn=4)
+    written = text("terminal", checked(lost, unknown, other, unattributable=3))
+    assert "LORE301 billed-read-fell ($0.50 in 2 cache breaks), LORE130 server-side-miss (unknown loss in 1" in written
+
+
 @pytest.mark.parametrize(
     ("turns", "counted"), [((2, 2), ""), ((2, 3), "LORE112 content-shape-changed (50 tokens in 1 cache break)")]
 )
