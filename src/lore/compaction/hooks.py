@@ -104,7 +104,7 @@ class Continuous:
         outcome = self.settle(now)
         if self._work is None and (firing := self.due(AFTER_TURN, now)) is not None:
             lock = ExitStack()
-            if self._has_lock(lock):
+            if self._acquire_lock(lock):
                 self._work = lock, run_in_thread(self._preparation(firing, now), "lore-compaction")
         if self._memory is not None:
             window = 0 if self._settings is None else self._settings.window
@@ -156,7 +156,7 @@ class Continuous:
     def compact(self, firing: Firing, now: float) -> CompactionOutcome | None:
         """Carry out a firing; None if it was skipped."""
         with ExitStack() as lock:
-            if self._has_lock(lock):
+            if self._acquire_lock(lock):
                 return self._apply(self._preparation(firing, now), now)
         return None
 
@@ -186,7 +186,7 @@ class Continuous:
         self.stored.save(at=format_timestamp(now))
         return outcome
 
-    def _has_lock(self, lock: ExitStack) -> bool:
+    def _acquire_lock(self, lock: ExitStack) -> bool:
         """Acquire the lock of this agent and user; False if it is held, or another writer has changed the session."""
         agent, user = self._agent or self.activity.agent or "", self.activity.user or ""
         self.is_locked = not lock.enter_context(trylock(self.stored.store, agent, user))

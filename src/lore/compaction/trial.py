@@ -66,7 +66,7 @@ class TrialOutcome(NamedTuple):
 def order_turn_ends(reads: Iterable[Read]) -> Iterator[tuple[Read, Event]]:
     """Yield reads with their events in order, except that a turn's end comes before user messages after its answer.
 
-    Some logs write the end of a turn only once the next one begins. Holds back a person's messages before that.
+    Some logs write the end of a turn only once the next one begins: the messages before it are yielded after it.
     """
     waiting: list[tuple[Read, Event]] = []
     is_answered: dict[str, bool] = {}  # by chain with an open request: whether its answer called no tools

@@ -289,7 +289,7 @@ def _codes(text: str) -> tuple[str, ...]:
 def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSaving:
     """Return the saving of a change: the tokens and dollars by which the runs differ, negative if it saves nothing.
 
-    `turns` are those whose reads differ; the dollars are None if no turn has a price in both.
+    `turns` are those whose reads differ; no dollars (None) if no turn has a price in both.
     """
     counts = other.change_counts
     if counts.already and not counts.changed:
@@ -349,7 +349,7 @@ def _both_costs(
 
 
 def with_lifetime(paid: Usage, seconds: float, predicted: int | None, changed: int | None) -> Usage:
-    """Return usage as it would be if all entries lived so many seconds.
+    """Return usage as it would be with entries that live for `seconds`.
 
     `predicted` and `changed` are the predicted reads with the recorded and with the other lifetime. A read that fell
     short of its prediction had another cause, which another lifetime does not remove.

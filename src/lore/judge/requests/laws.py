@@ -50,7 +50,7 @@ class _HeldLaw(Struct, frozen=True):
 
 
 class Laws:
-    """Follows the turns of one chain."""
+    """Collects the rules that the requests of one chain break: call `turn` for each, then `findings` at its end."""
 
     def __init__(self, shared: Shared) -> None:
         self._rules, self._labels, self._linter = shared.rules, shared.labels, shared.linter
