@@ -31,7 +31,9 @@ def public_names(room: str) -> Callable[[str], Any]:
         if name not in places:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         module, attribute = places[name]
-        return getattr(__import__(module, fromlist=[attribute]), attribute)
+        value = getattr(__import__(module, fromlist=[attribute]), attribute)
+        setattr(sys.modules[room], name, value)  # an import statement asks twice
+        return value
 
     return get
 
