@@ -336,9 +336,9 @@ def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
 
     A tool that is added moves the system prompt: then text that changed there is compared with that at the same path.
     """
-    previous, current, common = pair.previous.prompt, pair.current.prompt, pair.overlap.common
     if pair.overlap.is_covered:
         return None
+    previous, current, common = pair.previous.prompt, pair.current.prompt, pair.overlap.common
     place = locate_difference(previous, current, max(cause.position, common))
     is_first = cause.position == common and (place is None or cause.section in (None, place.section))
     if not cause.path or is_first:

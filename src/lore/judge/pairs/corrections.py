@@ -247,10 +247,9 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
     """
     if not pair.is_break:
         return pair
-    previous, prompt = pair.previous, pair.previous.prompt
+    previous = pair.previous
     nothing_cached = counts.cached(previous.usage) == counts.cached(pair.current.usage) == 0
-    is_marked = prompt.breakpoints or prompt.auto_breakpoint or prompt.fidelity not in ("wire", "parsed")
-    if nothing_cached and not counts.bills_writes(previous) and not is_marked and needs_breakpoints(previous):
+    if nothing_cached and not counts.bills_writes(previous) and needs_breakpoints(previous) and not _is_marked(previous):
         causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
         return replace(pair, causes=tuple(causes))
     minimum = minimum_tokens(state.rules(), previous) or 0
@@ -266,6 +265,11 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
             causes = [replace(_excuse(cause, "under-minimum"), lost=0) for cause in pair.causes]
             return replace(pair, causes=tuple(causes), uncacheable=True)
     return pair
+
+
+def _is_marked(turn: Turn) -> bool:
+    """Return whether a prompt has breakpoints, or may have had some that the recording lacks."""
+    return turn.fidelity not in ("wire", "parsed") or bool(turn.prompt.breakpoints) or turn.prompt.auto_breakpoint
 
 
 def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:

@@ -183,12 +183,12 @@ def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
 
     A gateway may set breakpoints that the recording does not have: then something is read or written without one.
     """
+    if any(turn.is_rebuilt or turn.fidelity == "structural" for turn in (facts.previous, facts.current)):
+        return None  # before a prompt is made
     previous, current = facts.previous.prompt, facts.current.prompt
     old, new = previous.breakpoints, current.breakpoints
     if previous.auto_breakpoint and not new:  # a request that asks for one by itself has it on its last block
         old = (*old, previous.stable - 1)
-    if any(turn.is_rebuilt or turn.fidelity == "structural" for turn in (facts.previous, facts.current)):
-        return None
     is_earlier = bool(old) and new[-1:] < old[-1:] and not current.auto_breakpoint
     if not is_earlier or not needs_breakpoints(facts.previous):
         return None
