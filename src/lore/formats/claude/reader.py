@@ -40,7 +40,9 @@ from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
-_NOTICE = re.compile(rb"<task-id>([\w-]{1,64})</task-id>.{0,65536}?<(?:subagent|total)_tokens>(\d{1,12})<", re.DOTALL)
+_TASK = re.compile(rb"<task-id>([\w-]{1,64})</task-id>")
+_TOKENS = re.compile(rb"<(?:subagent|total)_tokens>(\d{1,12})<")
+_NOTICE = 65_536  # bytes between the two in a notice that a task has ended
 _SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
 _ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
@@ -299,9 +301,10 @@ class ClaudeCode(LogReader):
                 tokens = count_in(members.get("totalTokens", b"")) or 0
                 self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
         line = self.session.line.data
-        notice = _NOTICE.search(line) if self.unlogged and b"<task-notification>" in line else None
-        if notice is not None:
-            name, tokens = notice[1].decode(), int(notice[2])
+        task = _TASK.search(line) if self.unlogged and b"<task-notification>" in line else None
+        total = None if task is None else _TOKENS.search(line, task.end(), task.end() + _NOTICE)
+        if task is not None and total is not None:
+            name, tokens = task[1].decode(), int(total[1])
             if name in self.unlogged and tokens > self.unlogged[name].tokens:
                 self.unlogged[name] = UnloggedWork("subagent", name, tokens)
 
