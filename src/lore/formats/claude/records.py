@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias
@@ -223,13 +222,14 @@ def decode_record(data: bytes) -> ClaudeRecord:
 
     Blocks are decoded with their record, if all are of known shapes and the message is not a text.
     """
-    if _TEXT not in data[:_BEGINNING]:
-        with suppress(msgspec.DecodeError, RecursionError):
+    try:
+        if _TEXT not in data[:_BEGINNING]:
             block_record = _BLOCK_RECORD.decode(data)
-            blocks = () if block_record.message is None else block_record.message.content
-            is_plain = block_record.parent_uuid is not None or block_record.uuid is None
-            if is_plain and (blocks or block_record.message is None) and _PARTS.are_sound(blocks):
+            message, is_plain = block_record.message, block_record.parent_uuid is not None or block_record.uuid is None
+            if is_plain and (message is None or (message.content and _PARTS.are_sound(message.content))):
                 return block_record
+    except (msgspec.DecodeError, RecursionError):
+        pass
     try:
         record = _RECORD.decode(data)
         if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:

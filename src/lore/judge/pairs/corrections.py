@@ -249,9 +249,11 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
         return pair
     previous = pair.previous
     nothing_cached = counts.cached(previous.usage) == counts.cached(pair.current.usage) == 0
-    if nothing_cached and not counts.bills_writes(previous) and needs_breakpoints(previous) and not _is_marked(previous):
-        causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
-        return replace(pair, causes=tuple(causes))
+    is_recorded = previous.fidelity in ("wire", "parsed")  # else it may have had breakpoints, and no prompt is made
+    if nothing_cached and is_recorded and not counts.bills_writes(previous) and needs_breakpoints(previous):
+        if not (previous.prompt.breakpoints or previous.prompt.auto_breakpoint):
+            causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
+            return replace(pair, causes=tuple(causes))
     minimum = minimum_tokens(state.rules(), previous) or 0
     if counts.cached(previous.usage) and counts.prompt_tokens(previous.usage) < minimum:
         return pair
@@ -265,11 +267,6 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
             causes = [replace(_excuse(cause, "under-minimum"), lost=0) for cause in pair.causes]
             return replace(pair, causes=tuple(causes), uncacheable=True)
     return pair
-
-
-def _is_marked(turn: Turn) -> bool:
-    """Return whether a prompt has breakpoints, or may have had some that the recording lacks."""
-    return turn.fidelity not in ("wire", "parsed") or bool(turn.prompt.breakpoints) or turn.prompt.auto_breakpoint
 
 
 def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
