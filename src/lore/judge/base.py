@@ -195,7 +195,7 @@ def price_of(
     price = bill_price(
         rules, billed_by(turn), turn.model, turn.at, usage, size=size, params=None if prompt is None else prompt.params,
         endpoint=turn.call.endpoint, as_model=model,
-        implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint, listed=listed,
+        implicit=prompt is not None and not prompt.has_breakpoints, listed=listed,
     )  # fmt: skip
     if price is not None and price.write is None and asked_lifetime(turn) == ONE_HOUR:
         return replace(price, write=price.write_1h)  # of writes that the usage does not split by lifetime

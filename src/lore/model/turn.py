@@ -100,6 +100,11 @@ class Prompt(Struct, frozen=True):
         return sum(1 for segment in self.head if segment.section == "tools")
 
     @property
+    def has_breakpoints(self) -> bool:
+        """Whether the request says what is cached: by breakpoints, or by asking for automatic caching."""
+        return self.auto_breakpoint or bool(self.breakpoints)
+
+    @property
     def stable(self) -> int:
         """The number of segments before the tail: of head and messages."""
         return len(self.head) + len(self.messages)

@@ -249,11 +249,11 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
         return pair
     previous = pair.previous
     nothing_cached = counts.cached(previous.usage) == counts.cached(pair.current.usage) == 0
-    is_recorded = previous.fidelity in ("wire", "parsed")  # else it may have had breakpoints, and no prompt is made
-    if nothing_cached and is_recorded and not counts.bills_writes(previous) and needs_breakpoints(previous):
-        if not (previous.prompt.breakpoints or previous.prompt.auto_breakpoint):
-            causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
-            return replace(pair, causes=tuple(causes))
+    # a log does not show breakpoints: its prompt is not made for that
+    may_lack = previous.fidelity in ("wire", "parsed") and not counts.bills_writes(previous)
+    if nothing_cached and may_lack and needs_breakpoints(previous) and not previous.prompt.has_breakpoints:
+        causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
+        return replace(pair, causes=tuple(causes))
     minimum = minimum_tokens(state.rules(), previous) or 0
     if counts.cached(previous.usage) and counts.prompt_tokens(previous.usage) < minimum:
         return pair
@@ -330,7 +330,7 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
     causes = tuple([_add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
     priced_as = None
     if turn.usage is None and lost:
-        written = lost if turn.prompt.breakpoints or turn.prompt.auto_breakpoint else 0
+        written = lost if turn.prompt.has_breakpoints else 0
         hour = written if counts.asked_lifetime(turn) == counts.ONE_HOUR else 0
         priced_as = Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour)
     return replace(pair, causes=causes, price=price, priced_as=priced_as)

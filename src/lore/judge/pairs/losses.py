@@ -136,7 +136,7 @@ def lost_of_head(pair: Pair, rules: Callable[[], DatedRules]) -> int:
     """
     previous, overlap, read = pair.previous, pair.overlap, counts.first_pass_read(pair.current.usage)
     readable, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
-    if needs_breakpoints(previous) and (pair.current.prompt.breakpoints or pair.current.prompt.auto_breakpoint):
+    if needs_breakpoints(previous) and pair.current.prompt.has_breakpoints:
         sizes = [sum(map(byte_size, previous.prompt.head[: place + 1])) for place in previous.prompt.breakpoints]
         readable, end = max([size for size in sizes if size <= readable], default=0), max(sizes, default=0)
     readable, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else readable, end))

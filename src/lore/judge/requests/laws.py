@@ -149,7 +149,7 @@ class Laws:
             self._is_long = True
         elif usage is not None and None in (usage.read_tokens, usage.write_tokens):
             return  # half of what would show a cache is not recorded
-        elif prompt.breakpoints or prompt.auto_breakpoint:
+        elif prompt.has_breakpoints:
             shortage, below = laws.below_minimum(turn, self._rules), self._below
             self._is_long = shortage is None
             if shortage is not None:
