@@ -251,7 +251,7 @@ def is_regional(where: Served, endpoint: str, model: str) -> bool:
         return profile is not None and profile["region"] != "global"
     if where.platform == "vertex":
         return any(host.match(endpoint) for host in (_HOST, _MULTIREGION)) or bool(_LOCATION.search(endpoint))
-    return not where.platform and _HOST.match(endpoint) is not None
+    return bool(endpoint) and not where.platform and _HOST.match(endpoint) is not None
 
 
 def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:

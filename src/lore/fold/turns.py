@@ -5,9 +5,10 @@ A turn may end after the next one of its chain has started, because the end of a
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TypeAlias
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from lore.fold.timeline import Problems, join_stream, problem
 from lore.model import events as e
@@ -19,6 +20,7 @@ TurnEnd: TypeAlias = e.TurnCompleted | e.TurnFailed | e.TurnCanceled
 
 STATES = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 MOST_TOKENS = 10**9  # no request is longer
+_counts_of = attrgetter(*e.COUNTS)
 
 
 def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
@@ -68,7 +70,7 @@ def clear_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Prob
 
 
 def _impossible_counts(usage: e.Usage) -> list[str]:
-    counts = [*filter(None, astuple(usage)[: len(e.COUNTS)])]
+    counts = [*filter(None, _counts_of(usage))]
     if not counts or 0 <= min(counts) <= max(counts) <= MOST_TOKENS:
         return []
     return [name for name in e.COUNTS if (count := getattr(usage, name)) is not None and not 0 <= count <= MOST_TOKENS]

@@ -345,7 +345,7 @@ class LineReader(TextReader):
         if self.reads_arrays and start != b"[" and not self.array:
             read_line = self.read_line
             for lines in read_records(data, times=self.line_limit_factor):
-                reads = list[Read]()
+                reads: list[Read] = []
                 for line in lines:
                     reads += read_line(line)
                 yield from reads

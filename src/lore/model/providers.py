@@ -9,6 +9,8 @@ references.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from lore.model.deferred import pattern
@@ -63,6 +65,7 @@ def provider_by_id(name: str) -> str:
     return next((provider for begin, provider in _IDS if name.startswith(begin)), UNKNOWN)
 
 
+@lru_cache(4096)  # a recording can name any number of hosts
 def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
     """Return the provider: of `host/path` by host alone, without host by dialect `bedrock` or model; `""`: unknown."""
     host = endpoint.partition("/")[0].partition(":")[0].lower()

@@ -174,7 +174,9 @@ class ClaudeCode(LogReader):
         if uuid is not None and uuid == parent and uuid in self._graph.parents:
             self._hides_ids = True  # one placeholder replaces all ids, those of responses and calls included
             uuid = parent = None
-        elif (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and not _OWN_ID.match(parent)):
+        elif (uuid is not None and not _OWN_ID.match(uuid)) or (
+            parent is not None and parent not in self._graph.parents and not _OWN_ID.match(parent)
+        ):
             uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
         else:
             return record
@@ -272,7 +274,8 @@ class ClaudeCode(LogReader):
             chain.is_bridged = False
             self.session.signal(Sign("remote-control"))
         self.session.counter.asked_at = record.timestamp or self.session.counter.asked_at
-        answered, others = list[str](), list[Part]()
+        answered: list[str] = []
+        others: list[Part] = []
         for part in parts:
             if type(part) is records.ToolResult:
                 if self._waiting_calls and (self._hides_ids or _is_placeholder(part.tool_use_id)):

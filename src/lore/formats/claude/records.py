@@ -223,7 +223,7 @@ def decode_record(data: bytes) -> ClaudeRecord:
     Blocks are decoded with their record, if all are of known shapes and the message is not a text.
     """
     try:
-        if _TEXT not in data[:_BEGINNING]:
+        if data.find(_TEXT, 0, _BEGINNING) < 0:
             block_record = _BLOCK_RECORD.decode(data)
             message, is_plain = block_record.message, block_record.parent_uuid is not None or block_record.uuid is None
             if is_plain and (message is None or (message.content and _PARTS.are_sound(message.content))):
@@ -395,7 +395,8 @@ class PromptFacts(NamedTuple):
 
 def facts_of_prompt(parts: Sequence[Part]) -> PromptFacts:
     """Return what the texts and images of a user's message show."""
-    signals, effort, clears, carries_out_plan = list[Sign](), "", False, False
+    signals: list[Sign] = []
+    effort, clears, carries_out_plan = "", False, False
     for part in parts:
         if type(part) is not TextBlock:
             signals += [Sign("image")] if type(part) is _ClaudeImage else []
