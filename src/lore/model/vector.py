@@ -56,12 +56,10 @@ class Vector(Generic[T]):
     def __getitem__(self, index: int) -> T:
         if index < 0:
             index += len(self)
-        number, place = divmod(index, WIDTH)
-        if not 0 <= number < len(self._chunks):
-            if number != len(self._chunks):
-                raise IndexError(index)
-            return self._tail[place]
-        return self._chunks[number][place]
+        number, place = index // WIDTH, index % WIDTH
+        if number < 0:
+            raise IndexError(index)
+        return self._tail[place] if number == len(self._chunks) else self._chunks[number][place]
 
     def last(self) -> T | None:
         """Return the last item; None if the vector is empty."""
