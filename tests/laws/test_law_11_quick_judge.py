@@ -7,10 +7,12 @@ import random
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from cache.talk import Talk, bill
 from helpers.matrix import some
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, READ, REAL_CASES
+from lore.judge.base import findings_of
 from lore.model.cause import Place
 from lore.model.turn import Turn
 from lore.recording.base import Problems
@@ -41,6 +43,21 @@ def test_quick_judge_agrees_on_fixtures():
 @pytest.mark.parametrize("path", REAL_CASES)
 def test_quick_judge_agrees_on_recording(path):
     assert_quick_judge_agrees(READ.open(str(path), Problems()).turns())
+
+
+def test_quick_judge_makes_no_prompt_when_read_falls():
+    talk, judge, findings = Talk(), PACKAGED.judge(quick=True), []
+
+    def make_prompt():
+        raise AssertionError("a prompt was made")
+
+    for read in (10_000, 12_000, 4_000, 0, 12_000):
+        talk.ask()
+        talk.turn(bill(read, 2_000))
+        assert talk.last is not None
+        pair = judge.turn(replace(talk.last, source=make_prompt)).pair
+        findings += [] if pair is None else findings_of(pair, PLACE)
+    assert len(findings) == 2
 
 
 def generated(seed: int) -> Iterable[Turn]:
