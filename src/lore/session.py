@@ -81,7 +81,7 @@ from lore.model.state import FoldedSession as State
 from lore.model.state import with_streamed_text
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
-from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
+from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
@@ -592,8 +592,9 @@ class Session:
         planner = self._planners.get(turn_event.chain)
         if planner is None:
             planner = self._planners[turn_event.chain] = Planner(self.rules, self._saved)
-        in_loops = expresses(self.dialect, IN_LOOPS)
-        return planner.plan(self._folding.session, self._folding.chain(turn_event.chain), turn_event, in_loops=in_loops)
+        return planner.plan(
+            self._folding.session, self._folding.chain(turn_event.chain), turn_event, self.dialect
+        )  # fmt: skip
 
     def write(self, prompt: Prompt) -> bytes:
         """Return a prompt's request body. Costs O(its bytes)."""
