@@ -332,7 +332,7 @@ def event(kind: str, **fields: object) -> e.Event:
     """
     if kind not in e.KINDS or kind == "saved":
         hint = did_you_mean(str(kind), [name for name in e.KINDS if name != "saved"])
-        raise MisuseError(f"{kind!r} is no kind of event: {hint}", hint=hint)
+        raise MisuseError(f"{kind!r} is no kind of event", hint=hint)
     if isinstance(fields.get("tools"), Mapping):
         tools = cast("Mapping[str, object]", fields["tools"])
         fields["tools"] = [tools[name] for name in sorted(tools)]
@@ -393,7 +393,7 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
                 named = [struct for struct in structs if struct.tag == tag or len(structs) == 1]
                 if not named:
                     hint = did_you_mean(str(tag), [str(struct.tag) for struct in structs])
-                    raise MisuseError(f"{where} is of no known type ({tag!r}): {hint}", hint=hint)
+                    raise MisuseError(f"{where} is of no known type ({tag!r})", hint=hint)
                 _check_names(members, named[0], where)
         case mi.VarTupleType(item_type=item) if isinstance(value, list):
             for at, inner in enumerate(cast("list[object]", value)):

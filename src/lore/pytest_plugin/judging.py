@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from lore.errors import LoreError, did_you_mean, kind_of
+from lore.errors import LoreError, did_you_mean, kind_of, nearest_name
 from lore.judge.base import RULES, finding, findings_of
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import needs_breakpoints
@@ -95,7 +95,8 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
     try:
         text = json.dumps(record, ensure_ascii=False, default=plain, allow_nan=False)
     except (LoreError, TypeError, ValueError, RecursionError) as error:
-        raise LoreError(f"request {number} is not JSON: {error}", hint=_GIVE) from None
+        reason = error.message if isinstance(error, LoreError) else error
+        raise LoreError(f"request {number} is not JSON: {reason}", hint=_GIVE) from None
     data = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode("utf-8")
     return data, not isinstance(value, Recorded)
 
@@ -234,8 +235,8 @@ def allowances(allow: object) -> dict[str, str]:
             hint = "`lore explain` lists the causes, LORE1xx and LORE3xx"
             raise LoreError(f"{text} is not a cause: it cannot be allowed", hint=hint)
         else:
-            hint = did_you_mean(text.lower(), codes)
-            hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
+            hint = "`lore explain` lists codes and names; write one whole"
+            hint = did_you_mean(text.lower(), codes) if nearest_name(text.lower(), codes) else hint
             hint = _LIST if "," in text or " " in text else hint
             raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
     return allowed
