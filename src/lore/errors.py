@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 __all__ = [
-    "LoreError", "MisuseError", "Where", "did_you_mean", "install_hint", "lacks_plug_in", "nearest_name", "reason_of",
+    "LoreError", "MisuseError", "Where", "bad_name", "did_you_mean", "install_hint", "lacks_plug_in", "nearest_name",
+    "reason_of",
 ]  # fmt: skip
 
 
@@ -59,12 +60,17 @@ class MisuseError(LoreError, TypeError):
     """A program gave what a function of the library cannot take: an unknown field, or an object of the wrong type."""
 
 
+def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
+    """Return the MisuseError for an unknown field `name` of `where`; it names the nearest of `names`."""
+    return MisuseError(f"{where} has no field {name!r}", hint=did_you_mean(name, names))
+
+
 def did_you_mean(name: str, choices: Iterable[str], otherwise: str = "known") -> str:
     """Return a hint that names what was most likely meant, else all that is known."""
     names = list(choices)
     if not names:
         return "there are none"
-    near = nearest_name(name, names)
+    near = nearest_name(name, names, 0.6 if len(name) > 4 else 0.5)  # one wrong letter is half of a name of two
     return f"{otherwise}: {', '.join(names)}" if near is None else f"did you mean {near!r}?"
 
 

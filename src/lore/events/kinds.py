@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, Unpack, cast, get_args
 import msgspec
 from msgspec import inspect as mi
 
-from lore.errors import MisuseError, did_you_mean
+from lore.errors import MisuseError, bad_name, did_you_mean
 from lore.events.items import ITEMS, Content, output_json, source_word
 from lore.events.strict import (
     JSON,
@@ -21,7 +21,6 @@ from lore.events.strict import (
     JsonObject,
     Members,
     Tools,
-    bad_name,
     check_line,
     context_json,
     expect,

@@ -15,7 +15,7 @@ from typing import ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 import msgspec
 from msgspec import Raw
 
-from lore.errors import MisuseError, did_you_mean, kind_of, nearest_name
+from lore.errors import MisuseError, bad_name, did_you_mean, kind_of, nearest_name
 from lore.formats.lines import fault, is_crowded, too_many, too_much
 from lore.model import events as e
 from lore.model import items as i
@@ -98,11 +98,6 @@ def check_line(line: bytes, name: str) -> None:
     reason = too_much() if len(line) > RECORD_BYTES else too_many() if is_crowded(line) else fault(line)
     if reason:
         raise MisuseError(f"{name} is not a line of a log: {reason}", hint="write less content in one event")
-
-
-def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
-    """Return the MisuseError for an unknown field `name` of `where`; it names the nearest of `names`."""
-    return MisuseError(f"{where} has no field {name!r}", hint=did_you_mean(name, names))
 
 
 def require_word(value: W, choices: Sequence[str], field: str) -> W:
@@ -208,26 +203,22 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
     return encoded
 
 
-# Members of a tool, and of what is in it, in any API.
+# Members of a tool in any API, of what is in it, and of its schema; those of `properties` are the tool's own.
 _TOOL_MEMBERS = (
     "name", "description", "type", "input_schema", "inputSchema", "parameters", "parametersJsonSchema",
     "parameters_json_schema", "function", "toolSpec", "functionDeclarations", "function_declarations", "strict",
-    "cache_control", "cachePoint", "json",
+    "cache_control", "cachePoint", "json", "required", "properties",
 )  # fmt: skip
-_SCHEMAS = ("input_schema", "inputSchema", "parameters", "parametersJsonSchema", "parameters_json_schema", "json")
-_SCHEMA_MEMBERS = ("type", "properties", "required", "additionalProperties", "description", "json", "anyOf", "$defs")
 
 
 def _check_tool(tool: Members) -> None:
     """Raise MisuseError for a misspelled member of a tool, of a function in it, or of its schema."""
     refuse_misspelling("a tool", tool, _TOOL_MEMBERS)
-    for name, inner in tool.items():
-        if name in _SCHEMAS and isinstance(inner, Mapping):
-            refuse_misspelling("a tool's schema", cast("Members", inner), _SCHEMA_MEMBERS)
-        elif name in _TOOL_MEMBERS:
-            for part in cast("Sequence[object]", inner if isinstance(inner, list | tuple) else [inner]):
-                if isinstance(part, Mapping):
-                    _check_tool(cast("Members", part))
+    for name in _TOOL_MEMBERS[:-1]:
+        inner = tool.get(name)
+        for part in cast("Sequence[object]", inner if isinstance(inner, list | tuple) else [inner]):
+            if isinstance(part, Mapping):
+                _check_tool(cast("Members", part))
 
 
 def refuse_misspelling(where: str, members: Members, known: Sequence[str]) -> None:

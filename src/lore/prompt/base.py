@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, c
 
 from msgspec import Raw, Struct, StructMeta
 
-from lore.errors import LoreError, MisuseError, did_you_mean
+from lore.errors import LoreError, bad_name
 from lore.model.items import Block, ToolCall
 from lore.model.state import DividerPlace
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
@@ -184,8 +184,7 @@ else:
         def __call__(self, *values: Any, **fields: Any) -> Any:
             for name in fields:
                 if name not in self.__struct_fields__:
-                    hint = did_you_mean(name, self.__struct_fields__)
-                    raise MisuseError(f"{self.__name__}() has no field {name!r}", hint=hint)
+                    raise bad_name(f"{self.__name__}()", name, self.__struct_fields__)
             return super().__call__(*values, **fields)
 
 
