@@ -57,9 +57,9 @@ class _SafeSummarizer:
 class CompactionPolicy:
     """When the sessions that have it are compacted, and who writes the summaries.
 
-    `window`: the model's window in tokens; above 70 % of it old messages are replaced. The tokens of the next request
-    are estimated, as a quarter of the bytes of tools, system prompt, knowledge and messages; usage is not asked, and
-    the turn's own context is not counted. `continuous_interval`: the user exchanges between two compactions.
+    `window`: the model's window in tokens; above 70 % of it old messages are replaced. The next request is counted as
+    the usage of the latest one, and a quarter of the bytes of the messages since; without usage all of it is estimated
+    so (tools, system prompt, knowledge, messages). `continuous_interval`: the user exchanges between two compactions.
     `gap_secs`: the pause after which the user's return compacts; the session needs a `clock`. A number of 0 switches
     its trigger off; one of the three is needed. `keep_recent`: the messages that stay after an exchange or a pause; an
     overflow keeps the last 10, or the last 4 if more than 90 % of the window is full or 10 do not fit into 70 % of it.
