@@ -335,6 +335,7 @@ def event(kind: str, **fields: object) -> e.Event:
     if isinstance(fields.get("tools"), Mapping):
         tools = cast("Mapping[str, object]", fields["tools"])
         fields["tools"] = [tools[name] for name in sorted(tools)]
+    tools_json(cast("Any", fields.get("tools")))  # as strict as the functions
     values = {name: _to_plain(value) for name, value in fields.items()}
     _check_names(values, _info(e.KINDS[kind]), kind)
     for name, choices in _WORDS.get(kind, {}).items():

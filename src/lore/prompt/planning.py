@@ -113,29 +113,19 @@ class Planner:
                 events.append(PromptDelta(seq=delta.number, selector=moved, chain=_chain_name(chain)))
         unsent = range(len(chain.entries) - 1, chain.sent_entries - 1, -1)
         place = next((at for at in unsent if is_from_user(chain.entries[at].item)), None)
-        if place is None:
-            return [*events, *self._plan_loop(session, chain, turn, dialect)]
-        saved = self._saved_events(chain, turn, place)
-        events += saved if saved is not None else self._knowledge_events(session, chain, turn, place, dialect)
-        return [*events, *self._context_events(session, chain, turn, place)]
-
-    def _plan_loop(
-        self, session: FoldedSession, chain: Chain, turn: TurnStarted, dialect: Dialect
-    ) -> Iterable[Event]:  # fmt: skip
-        """Return the log's events for a turn inside a tool loop, or a delta after the results if the loop is long."""
-        place = len(chain.entries)
-        if not _answers_calls(chain.entries, place):
-            return ()
+        in_loop, place = place is None, len(chain.entries) if place is None else place
+        if in_loop and not _answers_calls(chain.entries, place):
+            return events
         saved = self._saved_events(chain, turn, place)
         if saved is not None:
-            return [
+            events += [
                 event
                 for event in saved
-                if not isinstance(event, PromptDelta) or joins_results(event.selector, event.content)
+                if not (in_loop and isinstance(event, PromptDelta)) or joins_results(event.selector, event.content)
             ]
-        if not expresses(dialect, IN_LOOPS):
-            return ()
-        return self._knowledge_events(session, chain, turn, place, dialect, after_results=True)
+        elif not in_loop or expresses(dialect, IN_LOOPS):
+            events += self._knowledge_events(session, chain, turn, place, dialect, after_results=in_loop)
+        return events if in_loop else [*events, *self._context_events(session, chain, turn, place)]
 
     def _saved_events(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
         """Return the events that the log holds for this turn and the chain does not have yet; None without any."""
@@ -150,7 +140,7 @@ class Planner:
 
     def _knowledge_events(
         self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, dialect: Dialect, *,
-        after_results: bool = False,
+        after_results: bool,
     ) -> Iterable[Event]:  # fmt: skip
         if chain.pinned is None:
             return  # the turn itself pins all knowledge

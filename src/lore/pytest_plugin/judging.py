@@ -60,7 +60,7 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
         kind = kind_of(cast("object", requests))
         raise LoreError(f"assert_prefix_stable takes a list of requests, not {kind}", hint=_GIVE)
     records = [_entry(request, number) for number, request in enumerate(requests, 1)]
-    judged = judge_records(records)
+    judged = judge_records(records, expects_breakpoints=True)
     if not judged.pairs:
         return nothing_compared(requests, len(records), judged.requests)
     unused = [word for code, word in allowed.items() if code not in judged.codes]
@@ -155,10 +155,11 @@ class JudgedRequests(NamedTuple):
     codes: set[str]  # of everything that was found
 
 
-def judge_records(records: list[tuple[bytes, bool]]) -> JudgedRequests:
+def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: bool = False) -> JudgedRequests:
     """Judge requests in the order in which they were sent; raises LoreError for one that lore does not know.
 
-    Cost O(bytes of all requests).
+    With `expects_breakpoints`, one that is missing is found without asking usage whether that cost anything, as
+    `lore check` does. Cost O(bytes of all requests).
     """
     problems, moved, codes = Problems(), list[MovedPrefix](), set[str]()
     prompts = pairs = 0
@@ -179,7 +180,7 @@ def judge_records(records: list[tuple[bytes, bool]]) -> JudgedRequests:
         findings += [found for rule in RULES.values() for found in rule.pair(pair, PLACE)]
         codes.update(found.code for found in findings)
         failing = [found for found in findings if _is_failing(found, pair)]
-        unmarked = _find_missing_breakpoints(pair)
+        unmarked = _find_missing_breakpoints(pair) if expects_breakpoints else None
         shown = pair if failing else None
         if unmarked is not None and all(found.code != unmarked.code for found in failing):
             codes.add(unmarked.code)
@@ -204,10 +205,7 @@ def _is_failing(finding: Finding, pair: Pair) -> bool:
 
 
 def _find_missing_breakpoints(pair: Pair) -> Finding | None:
-    """Return that a request has no breakpoint, or its last one moved back, if its cache needs breakpoints.
-
-    `lore check` asks usage whether that cost anything; requests of tests often have none, and short prompts.
-    """
+    """Return that a request has no breakpoint, or its last one moved back, if its cache needs breakpoints."""
     turns = (pair.previous, pair.current)
     if not needs_breakpoints(pair.current) or any(turn.is_rebuilt or turn.fidelity == "structural" for turn in turns):
         return None
