@@ -33,12 +33,8 @@ def block_list(blocks: Iterable[i.Block], field: str) -> tuple[i.Block, ...]:
     """Return blocks; raises MisuseError for another object."""
     block_tuple = tuple(blocks)
     for at, block in enumerate(block_tuple):
-        expect(block, BLOCKS, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
+        expect(block, i.Block, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
     return block_tuple
-
-
-BLOCKS = (i.TextBlock, i.ThinkingBlock, i.ImageBlock, i.RawBlock)
-ITEMS = (i.UserMessage, i.AssistantMessage, i.ToolCall, i.CompactDivider, i.OpaqueItem)
 
 
 def output_json(value: Content | None) -> Raw:
@@ -171,7 +167,7 @@ def block_of(value: object, dialect: str) -> i.Block:
     """
     if isinstance(value, str):
         return text(value)
-    if isinstance(value, BLOCKS):
+    if isinstance(value, i.Block):
         return value
     members = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
     expect(members, Mapping, "a block", "lore.events.text, image or raw")

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect as mi
 
 from lore.errors import MisuseError, bad_name, did_you_mean
-from lore.events.items import ITEMS, Content, output_json, source_word
+from lore.events.items import Content, output_json, source_word
 from lore.events.strict import (
     JSON,
     STATUSES,
@@ -99,7 +99,7 @@ def append(item: i.Item, **common: Unpack[Common]) -> e.Append:
     >>> append(user_message("u1", "hi")).item.uuid
     'u1'
     """
-    expect(item, ITEMS, "item", "lore.events.user_message, assistant_message or tool_call")
+    expect(item, i.Item, "item", "lore.events.user_message, assistant_message or tool_call")
     return e.Append(item=item, **common)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from inspect import CO_VARKEYWORDS
+from types import UnionType
 from typing import ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
@@ -107,7 +108,7 @@ def require_word(value: W, choices: Sequence[str], field: str) -> W:
     return value
 
 
-def expect(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
+def expect(value: object, kinds: type | UnionType | tuple[type, ...], field: str, make: str) -> None:
     """Raise MisuseError, with the advice to give `make`, if a value is not of these types; a bool is not an int."""
     if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
         raise MisuseError(f"{field} is {kind_of(value)}", hint=f"give {make}")

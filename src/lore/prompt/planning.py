@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -232,11 +232,8 @@ def reset_reason(session: FoldedSession, chain: Chain, at: str | None, lifetime:
     written = len(pinned_text(session.knowledge.values(), ids, session.late_layers))
     pinned = len(pinned_text(chain.pinned or (), chain.short_ids, chain.pinned_layers))
     dropped = pinned + sum(len(bytes(delta.content)) for delta in chain.deltas.values()) - written
-    for entry in chain.entries:
-        if written > dropped:
-            return ""
-        written += len(text_in(entry.item))
-    return "outdated deltas: knowledge is pinned again" if written <= dropped else ""
+    sizes = accumulate((len(text_in(entry.item)) for entry in chain.entries), initial=written)
+    return "" if any(size > dropped for size in sizes) else "outdated deltas: knowledge is pinned again"
 
 
 def _chain_name(chain: Chain) -> str:
