@@ -13,7 +13,7 @@ import pytest
 import lore
 from helpers.sdk_fakes import MODELS
 from lore import events, session
-from lore.errors import LoreError
+from lore.errors import LoreError, Where
 from lore.store import session as stored
 
 MODULES = [events.items, events.kinds, session, stored]
@@ -193,7 +193,7 @@ def test_any_given_error_marks_a_result_failed():
     session.result("t0", error="")
     session.result("t1", "half of it", error="boom")
     session.result("t2", [lore.events.text("half of it")], error=ValueError("boom"))
-    with pytest.raises(lore.MisuseError, match="call_id is a ToolUse: give the call's `call_id`"):
+    with pytest.raises(lore.MisuseError, match="give the call's `call_id`"):
         session.result(uses[3], "x")
     session.result(uses[3].call_id, "", error=True)
     results = session.request()["messages"][2]["content"]
@@ -259,18 +259,30 @@ def _asked(**given):
 @pytest.mark.parametrize(("misuse", "said"), [
     (lambda: lore.Session("claude-opus-5", system=5), "system is a text, or a list of texts"),
     (lambda: lore.Session("claude-opus-5", tools=5), "tools is an int, where a list of tools is due"),
-    (lambda: lore.Session("claude-opus-5", sytem="a"), r"Session\(\) has no field 'sytem': did you mean 'system'"),
+    (lambda: lore.Session("claude-opus-5", sytem="a"), "has no field 'sytem'\nhint: did you mean 'system'"),
     (lambda: lore.Session("claude-opus-5", params="max_tokens"), "params is a str, where a mapping is due"),
     (lambda: lore.Session("claude-opus-5", params={"messages": []}), "'messages' is not a parameter"),
     (lambda: lore.Session("gemini-3-pro", params={"system_instruction": "a"}), "is not a parameter"),
-    (lambda: lore.Session("claude-opus-5", tools=[{"nme": "x"}]), "a tool has no name: it has nme"),
+    (lambda: lore.Session("claude-opus-5", tools=[{"nme": "x"}]), "did you mean 'name'"),
+    (lambda: lore.Session("claude-opus-5", tools=[{"nick": "x"}]), "a tool has no name: it has nick"),
+    (lambda: lore.Session("claude-opus-5", tools=[{"name": "f", "input_schem": {}}]), "did you mean 'input_schema'"),
+    (lambda: lore.Session("claude-opus-5", tools=[{"name": "f", "input_schema": {"typ": "object"}}]), "mean 'type'"),
+    (lambda: _asked(tools=[{"type": "function", "function": {"name": "f", "paramters": {}}}]), "mean 'parameters'"),
+    (lambda: _asked(tools=[{"toolSpec": {"name": "f", "inputSchma": {"json": {}}}}]), "did you mean 'inputSchema'"),
+    (lambda: _asked()[0].user([{"type": "tool_result", "tool_use_idd": "x"}]), "did you mean 'tool_use_id'"),
+    (lambda: _asked()[0].user([{"typ": "text", "text": "x"}]), "did you mean 'type'"),
+    (lambda: _asked()[0].user([{"text": "x"}]), "a block has no type: it has text"),
+    (lambda: lore.Rules(tial="user"), "did you mean 'tail'"),
+    (lambda: _asked()[0].change(compaction=5), "known: model, system, tools, params, chain"),
+    (lambda: _asked(dialect="openai_chat"), "did you mean 'openai-chat'"),
+    (lambda: lore.CompactionPolicy(), "give window, continuous_interval or gap_secs"),
     (lambda: lore.Session("claude-opus-5", tools=[{"type": "object"}]), "a tool has no name: it has type"),
     (lambda: lore.Session.read(b"xx"), "not a session log"),
     (lambda: lore.Session("gemini-3-pro", params={"max_tokens": 9}), "'max_tokens' is not a parameter of gemini"),
     (lambda: lore.Session("claude-opus-5", params={"max_output_tokens": 9}), "is not a parameter of anthropic"),
     (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
     (lambda: lore.Rules(ttl="2h"), "ttl '2h' is none of 5m, 1h"),
-    (lambda: lore.CompactionPolicy(when="now"), "has no field 'when': (?!.*self)"),
+    (lambda: lore.CompactionPolicy(when="now"), r"has no field 'when'\nhint: (?!.*self)"),
     (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
     (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),
     (lambda: lore.Session.read("{}"), "a log is bytes"),
@@ -291,8 +303,17 @@ def _asked(**given):
     (lambda: lore.Session("claude-opus-5", compaction=200_000), "compaction is an int, where a policy is due"),
 ])  # fmt: skip
 def test_misspelled_argument_is_named_in_the_error(misuse, said):
-    with pytest.raises(lore.LoreError, match=said):
+    with pytest.raises(lore.LoreError, match=said) as caught:
         misuse()
+    assert caught.value.hint not in caught.value.message or not caught.value.hint
+
+
+def test_members_of_providers_are_no_misspellings():
+    schema = {"type": "object", "x-order": ["a"], "properties": {"typ": {}, "nme": {}}}
+    tool = {"name": "f", "input_schema": schema, "defer_loading": True, "allowed_callers": [], "input_examples": []}
+    session, arguments = _asked(tools=[tool, {"google_search": {}}])
+    assert arguments["tools"][0].items() >= tool.items()
+    session.user([{"type": "container_upload", "file_id": "f1"}, {"type": "text", "text": "x", "vendor": 1}])
 
 
 def test_file_name_as_store_gets_a_url_as_hint():
@@ -304,11 +325,12 @@ def test_file_name_as_store_gets_a_url_as_hint():
 def test_traceback_of_an_error_shows_its_hint():
     with pytest.raises(LoreError) as caught:
         lore.Session("claude-opus-5").request()
-    lines = traceback.format_exception_only(caught.value)
-    assert lines[-1].strip() == f"hint: {caught.value.hint}" == "hint: `session.user(…)` first"
-    with pytest.raises(LoreError) as caught:  # whose message names it already
-        lore.Session("claude-opus-5", compaction=200_000)
-    assert "hint:" not in "".join(traceback.format_exception_only(caught.value))
+    lines = "".join(traceback.format_exception_only(caught.value)).splitlines()
+    assert lines[-1] == f"hint: {caught.value.hint}" == "hint: `session.user(…)` first"
+    for kind in (LoreError, lore.MisuseError):
+        error = kind("the name is wrong", hint="give one", where=Where("a.toml", 3))
+        assert str(error) == "the name is wrong (a.toml:3)\nhint: give one"
+        assert str(kind("a.toml is wrong", where=Where("a.toml"))) == "a.toml is wrong"
 
 
 def test_bytes_and_cut_streams_are_refused():

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["LoreError", "MisuseError", "Where", "did_you_mean", "install_hint", "lacks_plug_in", "reason_of"]
+__all__ = [
+    "LoreError", "MisuseError", "Where", "bad_name", "did_you_mean", "install_hint", "lacks_plug_in", "nearest_name",
+    "reason_of",
+]  # fmt: skip
 
 
 class Where(NamedTuple):
@@ -31,7 +34,7 @@ def reason_of(error: Exception) -> str:
 
 
 class LoreError(Exception):
-    """The user's input or configuration is at fault: one sentence, a place, what to do (`hint`, also in a traceback).
+    """The user's input or configuration is at fault: one sentence, a place, and what to do (`hint`); its text has all.
 
     `choices` are lines to choose from. `exit_code` is 2 (usage, configuration, unreadable input) unless a subclass
     says otherwise.
@@ -47,23 +50,35 @@ class LoreError(Exception):
         self.hint = hint
         self.where = where
         self.choices = choices
-        if hint and hint not in message:
-            self.add_note(f"hint: {hint}")
+
+    def __str__(self) -> str:
+        place = "" if self.where is None or str(self.where) in self.message else f" ({self.where})"
+        return f"{self.message}{place}" + (f"\nhint: {self.hint}" if self.hint else "")
 
 
 class MisuseError(LoreError, TypeError):
     """A program gave what a function of the library cannot take: an unknown field, or an object of the wrong type."""
 
 
+def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
+    """Return the MisuseError for an unknown field `name` of `where`; it names the nearest of `names`."""
+    return MisuseError(f"{where} has no field {name!r}", hint=did_you_mean(name, names))
+
+
 def did_you_mean(name: str, choices: Iterable[str], otherwise: str = "known") -> str:
     """Return a hint that names what was most likely meant, else all that is known."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only for an error
-
     names = list(choices)
     if not names:
         return "there are none"
-    near = get_close_matches(str(name)[:80], names, 1, 0.5)
-    return f"did you mean {near[0]!r}?" if near else f"{otherwise}: {', '.join(names)}"
+    near = nearest_name(name, names, 0.6 if len(name) > 4 else 0.5)  # one wrong letter is half of a name of two
+    return f"{otherwise}: {', '.join(names)}" if near is None else f"did you mean {near!r}?"
+
+
+def nearest_name(name: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the choice that a misspelled name is nearest to; None if none is so like it (1: equal)."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for an error
+
+    return next(iter(get_close_matches(str(name)[:80], list(choices), 1, likeness)), None)
 
 
 def kind_of(value: object) -> str:

@@ -81,7 +81,7 @@ from lore.model.state import FoldedSession as State
 from lore.model.state import with_streamed_text
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
-from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
+from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
@@ -133,8 +133,8 @@ class Session:
         self._clock = clock
         self.followers: list[Follower] = []  # get every event that is applied from now on
         if compaction is not None and (isinstance(compaction, type) or not hasattr(compaction, "begin")):
-            what, hint = kind_of(compaction), "lore.CompactionPolicy(window=200_000)"
-            raise MisuseError(f"compaction is {what}, where a policy is due: {hint}", hint=hint)
+            message = f"compaction is {kind_of(compaction)}, where a policy is due"
+            raise MisuseError(message, hint="lore.CompactionPolicy(window=200_000)")
         if clock is None and getattr(compaction, "needs_clock", False):
             message = "the policy's gap_secs needs the session's clock: without times no pause is known"
             raise MisuseError(message, hint="Session(…, clock=lambda: datetime.now(UTC).isoformat())")
@@ -344,8 +344,8 @@ class Session:
         `response` is the SDK's response object, a mapping of the same shape, a stream (an iterator or a list of its
         chunks, read to the end), the message alone, or a text. Blocks unknown to lore are kept as they are, and sent
         back so. A stream that ended before the answer did is among the `problems`. The open turn ends, with its usage.
-        Raises LoreError if the response is of another dialect, an error, or there is no open turn. Costs O(the
-        response).
+        Raises LoreError if the response is of another dialect, or an error. Without an open turn only a message or text
+        without usage is taken, after a message that has no answer yet. Costs O(the response).
 
         >>> session = Session("claude-opus-5")
         >>> uuid = session.user("Any news?")
@@ -369,7 +369,8 @@ class Session:
         if reply.is_cut:
             message = "the stream ended before the answer did: the text until then was taken as the answer"
             self._add_problems((Problem(Code.BODY_CUT, message),))
-        if turn is None and reply.usage is not None:
+        last = state.entries.last()
+        if turn is None and (reply.usage is not None or (last is not None and isinstance(last.item, AssistantMessage))):
             hint = "`session.request()` begins a turn, one for each answer"
             raise LoreError("there is no open request that this could answer", hint=hint)
         events: list[Event] = [append(item, at=at, chain=chain) for item in name_items(reply, name)]
@@ -592,8 +593,9 @@ class Session:
         planner = self._planners.get(turn_event.chain)
         if planner is None:
             planner = self._planners[turn_event.chain] = Planner(self.rules, self._saved)
-        in_loops = expresses(self.dialect, IN_LOOPS)
-        return planner.plan(self._folding.session, self._folding.chain(turn_event.chain), turn_event, in_loops=in_loops)
+        return planner.plan(
+            self._folding.session, self._folding.chain(turn_event.chain), turn_event, self.dialect
+        )  # fmt: skip
 
     def write(self, prompt: Prompt) -> bytes:
         """Return a prompt's request body. Costs O(its bytes)."""

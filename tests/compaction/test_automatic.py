@@ -61,6 +61,16 @@ def test_full_window_is_compacted_before_the_request():
     assert "Question 9?" not in last
 
 
+def test_knowledge_in_deltas_fills_the_window():
+    session = lore.Session("claude-opus-5", system="x " * 2_000, compaction=lore.CompactionPolicy(window=3_000))
+    for number in range(12):
+        session.apply(lore.events.knowledge("add", f"fact-{number}", title="fact", content="It is done. " * 40))
+        session.user(f"Question {number}?")
+        session.request()
+        session.assistant("It is a part. " * 17)
+    assert b'"compact_applied"' in session.log()
+
+
 def test_session_continued_from_log_makes_same_request():
     policy = lore.CompactionPolicy(window=8_000)
     session = lore.Session("claude-opus-5", compaction=policy)

@@ -104,6 +104,7 @@ def test_guide_agent_continues_after_any_kill(page, dialect, tmp_path, capsys):
     options = f'model="{MODELS[dialect]}", dialect="{dialect}"'
     code = code.replace('"sqlite:agent.db"', "url").replace('model="claude-opus-5"', options)
     names = {
+        "LIMITS": ("max_tokens", "length"),
         "SYSTEM": SYSTEM, "TOOLS": TOOLS, "FACTS": {"release": "1.0 is out."}, "QUESTIONS": ["What is new?", "Thanks."],
         "now": lambda: "10:00", "run": lambda name, given: f"{name} {given}",
     }  # fmt: skip
@@ -126,6 +127,24 @@ def test_guide_agent_continues_after_any_kill(page, dialect, tmp_path, capsys):
         killed = sent(fatal)
         assert killed[fatal - 1] == killed[fatal], "the same bytes"
         assert [len(json.dumps(request)) for request in killed] == [*sizes[:fatal], *sizes[fatal - 1 :]]
+
+
+def test_guide_agent_continues_a_cut_answer():
+    page = (GUIDE / "library.md").read_text()
+    code = textwrap.dedent(re.search(r"(?ms)^    import lore\n.*?(?=^\S)", page)[0])
+    answers = [
+        [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Noth"}}]}],
+        {"choices": [{"message": {"role": "assistant", "content": "ing"}, "finish_reason": "length"}]},
+        {"choices": [{"message": {"role": "assistant", "content": "."}, "finish_reason": "stop"}]},
+    ]
+    sent = []
+    scope = {"LIMITS": ("length",), "SYSTEM": SYSTEM, "TOOLS": TOOLS, "FACTS": {}, "now": lambda: "10:00", "run": None}
+    exec(code, scope)
+    scope["answer"](["What is new?"], lambda **body: sent.append(body) or answers[len(sent) - 1], "memory:", "gpt-5.5",
+                    "openai-chat")  # fmt: skip
+    texts = [str(message["content"]) for message in sent[-1]["messages"]]
+    assert len(sent) == 3
+    assert sum("Continue where" in text for text in texts) == 2
 
 
 @dialects

@@ -74,7 +74,7 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
     (lambda: events.user_message("u", "x", sorce="user"), "did you mean 'source'"),
     (lambda: events.append(events.user_message("u", "x"), chian="main"), "did you mean 'chain'"),
     (lambda: events.assistant_message("a", "x", thinking="y"), "no field 'thinking'"),
-    (lambda: events.append(ITEM), "item is a dict: give lore.events.user_message"),
+    (lambda: events.append(ITEM), r"item is a dict\nhint: give lore.events.user_message"),
     (lambda: events.user_message("u", [{"type": "text", "text": "x"}]), r"content\[0\] is a dict"),
     (lambda: events.turn_completed(1, usage={"read_tokens": 1}), "usage is a dict"),
     (lambda: events.turn_started("1"), "Expected `int`, got `str`"),

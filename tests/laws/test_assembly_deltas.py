@@ -14,6 +14,7 @@ from helpers.strategies import shapes
 from helpers.strategies.sessions import DENSE, Agent, in_every_shape, scripts, setups
 from lore.model.inserts import signature
 from lore.model.items import ToolCall
+from lore.model.limits import SESSION_DELTAS
 from lore.prompt.base import AFTER_RESULTS
 from lore.prompt.dialects import TEXT
 from lore.prompt.knowledge import CUT_CHARACTERS
@@ -66,7 +67,7 @@ def test_deltas_keep_their_order(script, setup):
     for turn in _played(script, setup):
         numbers = [int(delta.origin.split()[2]) for delta in turn.deltas]
         assert numbers == sorted(numbers)
-        assert len(set(numbers)) == len(numbers) <= 8
+        assert len(set(numbers)) == len(numbers) <= SESSION_DELTAS
 
 
 @in_every_shape

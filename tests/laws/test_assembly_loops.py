@@ -57,7 +57,7 @@ def looped(rounds, shape, *, restarts=True):
 def test_turn_of_loop_is_prefix_of_next(rounds, shape):
     turns = looped(rounds, shape).turns
     for before, turn in zip(turns, turns[1:], strict=False):
-        if not turn.entitled:  # the ninth delta is a reset
+        if not turn.entitled:  # many outdated deltas end in a reset
             assert turn.stable[: len(before.stable)] == before.stable
 
 

@@ -69,7 +69,7 @@ def _prompts(events, dialect, rules, format="lore", watch=True):
             witness.see(folding.state(), event)
         if isinstance(event, e.TurnStarted):
             planner = planners.setdefault(event.chain, Planner(rules))
-            for planned in planner.plan(folding.session, folding.chain(event.chain), event, in_loops=True):
+            for planned in planner.plan(folding.session, folding.chain(event.chain), event, dialect):
                 if isinstance(planned, e.CacheReset):
                     witness.entitled.add(event.chain)
                 folding.derive(planned)

@@ -169,3 +169,21 @@ def test_lore_reads_the_share_of_a_careful_agent(api):
     run_by_hand(api, by_hand)
     assert len(by_lore.prompts) == len(by_hand.prompts) == sum(LOOPS) + len(LOOPS)
     assert by_lore.share >= by_hand.share > 0.7
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.dialect)
+def test_forty_new_facts_cost_no_share(api):
+    by_lore, by_hand, history = PrefixCache(), PrefixCache(), list[tuple[str, Any]]()
+    session = lore.Session(api.model, system=RULES, tools=TOOLS, session_id="s-1", dialect=api.dialect)
+    session.apply(knowledge("add", "first", title="first", content="1.0 is out."))
+    for number in range(40):
+        fact, question = f"Release {number} is out; team {number % 5} has it.", f"What of part {number}?"
+        session.apply(knowledge("add", f"fact-{number}", title=f"fact-{number}", content=fact))
+        session.user(question)
+        by_lore.bill(session.request(current_time=f"10:{number}"))
+        answer = api.answer(f"Part {number} lacks a check. " * 9, "")
+        session.assistant(api.response(answer))
+        history.append(("user", f"<news>fact-{number}: {fact}</news>\n{question}"))
+        by_hand.bill(api.body(f"{RULES}\n\nKnown:\n- first: 1.0 is out.", history, f"Now: 10:{number}"))
+        history.append(("answer", answer))
+    assert by_lore.share >= by_hand.share > 0.9

@@ -40,7 +40,7 @@ def schema(name: str) -> dict:
 
 def anthropic_body(prompt: Prompt, **more) -> dict:
     return {
-        "model": MODEL, "max_tokens": 100, "system": prompt.system,
+        "model": MODEL, "max_tokens": 100, "cache_control": {"type": "ephemeral"}, "system": prompt.system,
         "tools": [{"name": name, "description": name, "input_schema": schema(name)} for name in prompt.tools],
         "messages": [{"role": role, "content": text} for role, text in prompt.messages], **more,
     }  # fmt: skip
@@ -78,9 +78,10 @@ def gemini_arguments(prompt: Prompt) -> dict:
 
 def converse_arguments(prompt: Prompt) -> dict:
     specs = [{"name": name, "description": name, "inputSchema": {"json": schema(name)}} for name in prompt.tools]
+    messages = [{"role": role, "content": [{"text": text}]} for role, text in prompt.messages]
+    messages[-1]["content"].append({"cachePoint": {"type": "default"}})
     return {
-        "modelId": "anthropic.claude-opus-5-v1:0", "system": [{"text": prompt.system}],
-        "messages": [{"role": role, "content": [{"text": text}]} for role, text in prompt.messages],
+        "modelId": "anthropic.claude-opus-5-v1:0", "system": [{"text": prompt.system}], "messages": messages,
         "toolConfig": {"tools": [{"toolSpec": spec} for spec in specs]},
     }  # fmt: skip
 

@@ -13,6 +13,7 @@ def body(turns: int, *, day: int = 20, tools: tuple[str, ...] = (), model: str =
     made = {
         "model": model,
         "max_tokens": 1000,
+        "cache_control": {"type": "ephemeral"},
         "system": f"You are a careful engineer. Today is 2026-11-{day}. The project is confparse.",
         "messages": said,
         **more,

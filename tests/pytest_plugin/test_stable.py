@@ -83,6 +83,30 @@ def test_failure_names_place_cause_and_fix() -> None:
     ]  # fmt: skip
 
 
+def marked(turns: int, *places: int) -> dict:
+    """Return a request with cache breakpoints on these messages."""
+    one = body(turns, cache_control=None)
+    for place, message in enumerate(one["messages"]):
+        mark = {"cache_control": {"type": "ephemeral"}} if place in places else {}
+        message["content"] = [{"type": "text", "text": message["content"], **mark}]
+    return one
+
+
+@pytest.mark.parametrize(("requests", "said"), [
+    ([marked(1), marked(2)], "request 1 → 2\n  LORE114 breakpoints-missing"),
+    ([marked(1, 0), marked(2, 2), marked(3)], "request 2 → 3\n  LORE114"),
+    ([marked(1, 0), marked(2, 0, 2), marked(3, 0)], "request 2 → 3\n  LORE114"),
+])  # fmt: skip
+def test_missing_breakpoint_fails_without_usage(requests, said) -> None:
+    assert said in failure(requests)
+    assert_prefix_stable(requests, allow="breakpoints-missing")
+
+
+def test_breakpoints_are_judged_only_where_needed() -> None:
+    assert_prefix_stable([marked(1, 0), marked(2, 0, 2), marked(3, 2, 4)])
+    assert_prefix_stable([{**marked(turns), "model": "gpt-5.5"} for turns in (1, 2)])
+
+
 def test_failure_message_is_short() -> None:
     said = failure([body(n, day=10 + n, system_note="x" * 100_000) for n in range(1, 20)])
     assert len(said) < 2500
@@ -189,7 +213,7 @@ def test_invalid_request_is_an_error(requests, said) -> None:
     with pytest.raises(LoreError) as caught:
         assert_prefix_stable(requests)
     assert said in caught.value.message
-    assert caught.value.__notes__
+    assert str(caught.value).count("hint: ") == 1
 
 
 def test_sdk_objects_are_judged_as_sent() -> None:

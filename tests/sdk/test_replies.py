@@ -182,6 +182,11 @@ def test_an_answer_to_no_request_is_an_error():
     with pytest.raises(LoreError, match="no open request that this could answer"):
         session.assistant(ANSWERS["anthropic"](1, "hi", [], 100, 90))
     assert session.assistant("text from elsewhere").text, "a text is history, and bills nothing"
+    before = session.log()
+    for answer in ("a second one", {"role": "assistant", "content": "a second one"}):
+        with pytest.raises(LoreError, match="no open request that this could answer"):
+            session.assistant(answer)
+    assert session.log() == before
 
 
 @dialects

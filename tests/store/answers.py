@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lore.store.base import Store
 from lore.store.sqlite import Memory
-from lore.testing.stores import SCENARIOS
+from store.scenarios import ALL
 
 FILE = Path(__file__).with_name("answers.txt")
 LONGEST = 300  # characters of a line
@@ -17,7 +17,7 @@ LONGEST = 300  # characters of a line
 def answers() -> str:
     """Return each answer, and the sessions that are different after it."""
     lines: list[str] = []
-    for scenario in SCENARIOS:
+    for scenario in ALL:
         lines += ["", f"# {scenario.__name__}"]
         with closing(Memory()) as store:
             before: dict[str, str] = {}

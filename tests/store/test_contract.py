@@ -19,20 +19,21 @@ from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
 from store.answers import FILE, answers
 from store.processes import ProcessScenarios
+from store.scenarios import MoreScenarios
 
 
 def test_memory_answers_as_recorded():
     assert answers() == FILE.read_text(encoding="utf-8")
 
 
-class TestMemory(StoreContract):
+class TestMemory(StoreContract, MoreScenarios):
     restarts = False
 
     def make(self, place):
         return opened("memory", place)
 
 
-class TestJsonl(StoreContract, ProcessScenarios):
+class TestJsonl(StoreContract, MoreScenarios, ProcessScenarios):
     def make(self, place):
         return Jsonl.open(self.url(place), print)
 
@@ -47,7 +48,7 @@ class TestJsonl(StoreContract, ProcessScenarios):
         return before["version"]
 
 
-class TestSqlite(StoreContract, ProcessScenarios):
+class TestSqlite(StoreContract, MoreScenarios, ProcessScenarios):
     def make(self, place):
         return Sqlite(str(place / "sessions.db"))
 

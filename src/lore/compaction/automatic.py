@@ -57,15 +57,17 @@ class _SafeSummarizer:
 class CompactionPolicy:
     """When the sessions that have it are compacted, and who writes the summaries.
 
-    `window`: the model's window in tokens; above 70 % of it old messages are replaced. `continuous_interval`: the user
-    exchanges between two compactions. `gap_secs`: the pause after which the user's return compacts; the session needs a
-    `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay after an exchange or a pause;
-    an overflow keeps the last 10, or the last 4 if more than 90 % of the window is full or 10 do not fit into 70 % of
-    it. `summary_tokens`: the length of a summary. `summarizer`: an object with `summarize`, which gets a
+    `window`: the model's window in tokens; above 70 % of it old messages are replaced. The next request is counted as
+    the usage of the latest one, and a quarter of the bytes of the messages since; without usage all of it is estimated
+    so (tools, system prompt, knowledge, messages). `continuous_interval`: the user exchanges between two compactions.
+    `gap_secs`: the pause after which the user's return compacts; the session needs a `clock`. A number of 0 switches
+    its trigger off; one of the three is needed. `keep_recent`: the messages that stay after an exchange or a pause; an
+    overflow keeps the last 10, or the last 4 if more than 90 % of the window is full or 10 do not fit into 70 % of it.
+    `summary_tokens`: the length of a summary. `summarizer`: an object with `summarize`, which gets a
     `lore.asking.SummaryRequest` and returns text; by default a summary is made by rules. After it failed it is asked
     again once 4 requests were made, then 8, at most 256; only a full window does not wait, and gets a summary by rules.
     `tell` receives notes. Why a compaction that was due was not made is also among the session's `problems`, each
-    reason once until it is compacted. Raises MisuseError for an impossible number.
+    reason once until it is compacted. Raises MisuseError without a trigger, and for an impossible number.
 
     Several processes that share a session use `lore.compaction.hooks.Continuous`, which holds their store's lock.
     """
@@ -81,6 +83,9 @@ class CompactionPolicy:
         )  # fmt: skip
         if fault := self.settings.fault():
             raise MisuseError(f"a policy's {fault}", hint="lore.CompactionPolicy(window=200_000)")
+        if not (window or continuous_interval or gap_secs):
+            message = "a policy without a trigger never compacts"
+            raise MisuseError(message, hint="give window, continuous_interval or gap_secs (with the session's clock)")
         if summarizer is not None and not hasattr(summarizer, "summarize"):
             message = f"summarizer is {kind_of(summarizer)}, which has no method `summarize`"
             raise MisuseError(message, hint="it gets a lore.asking.SummaryRequest, and returns a text")

@@ -84,9 +84,10 @@ class TimelineSizes:
 
 
 def head_tokens(chain: Chain) -> int:
-    """Estimate the tokens before a chain's messages: tools, system prompt, pinned knowledge and layers."""
+    """Estimate the tokens beside a chain's messages: tools, system prompt, knowledge and layers, also in deltas."""
     pinned = "".join(fact.title + fact.content for fact in chain.pinned or ())
-    raws = (chain.system, *(chain.tools or ()), *(layer.text for layer in chain.pinned_layers))
+    added = (*(layer.text for layer in chain.pinned_layers), *(delta.content for delta in chain.deltas.values()))
+    raws = (chain.system, *(chain.tools or ()), *added)
     return tokens_of_size(sum(map(_size, raws)) + len(pinned.encode("utf-8", "replace")))
 
 

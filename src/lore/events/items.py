@@ -9,8 +9,18 @@ from typing import TypeAlias, cast
 import msgspec
 from msgspec import Raw
 
-from lore.errors import MisuseError, did_you_mean, kind_of
-from lore.events.strict import JSON, STATUSES, bad_name, expect, json_of, optional_json, require_word, strict, text_json
+from lore.errors import MisuseError, kind_of, nearest_name
+from lore.events.strict import (
+    JSON,
+    STATUSES,
+    expect,
+    json_of,
+    optional_json,
+    refuse_misspelling,
+    require_word,
+    strict,
+    text_json,
+)
 from lore.model import items as i
 from lore.model.canonical import encode
 from lore.sdk.objects import plain
@@ -23,12 +33,8 @@ def block_list(blocks: Iterable[i.Block], field: str) -> tuple[i.Block, ...]:
     """Return blocks; raises MisuseError for another object."""
     block_tuple = tuple(blocks)
     for at, block in enumerate(block_tuple):
-        expect(block, BLOCKS, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
+        expect(block, i.Block, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
     return block_tuple
-
-
-BLOCKS = (i.TextBlock, i.ThinkingBlock, i.ImageBlock, i.RawBlock)
-ITEMS = (i.UserMessage, i.AssistantMessage, i.ToolCall, i.CompactDivider, i.OpaqueItem)
 
 
 def output_json(value: Content | None) -> Raw:
@@ -85,7 +91,7 @@ def raw(json: JSON, *, dialect: str | None = None) -> i.RawBlock:
 
 def source_word(source: str, field: str) -> str:
     """Return a source; raises MisuseError for one that is nearly lore's own. Unknown sources are programs."""
-    if source not in SOURCES and "did you mean" in did_you_mean(source, SOURCES):
+    if source not in SOURCES and nearest_name(source, SOURCES):
         require_word(source, SOURCES, field)
     return source
 
@@ -137,29 +143,43 @@ def tool_call(
 
 _LORE_MEMBERS = {"text": ("type", "text"), "raw": ("type", "json", "dialect"), "image": ("type", "media_type", "data"),
                  "thinking": ("type", "text", "signature")}  # fmt: skip
-_PROVIDER_MEMBERS = {"text": ("cache_control", "citations", "prompt_cache_breakpoint"), "image": ("source",),
-                     "thinking": ("thinking",)}  # fmt: skip
+
+# Members of blocks in a user's message or a tool's result, by the API that knows them.
+_API_MEMBERS = {
+    "anthropic": ("type", "text", "source", "title", "context", "citations", "cache_control", "tool_use_id", "content",
+                  "is_error", "id", "name", "input", "thinking", "signature", "data"),
+    "openai-chat": ("type", "text", "image_url", "input_audio", "file", "refusal"),
+    "openai-responses": ("type", "text", "image_url", "file_id", "file_data", "file_url", "filename", "detail", "role",
+                         "content", "call_id", "output", "arguments", "input", "name", "id", "status", "summary"),
+    "gemini": ("text", "inlineData", "inline_data", "fileData", "file_data", "functionCall", "function_call",
+               "functionResponse", "function_response", "thought", "thoughtSignature", "thought_signature"),
+    "bedrock": ("text", "image", "document", "video", "toolUse", "toolResult", "guardContent", "cachePoint",
+                "reasoningContent", "citationsContent", "searchResult"),
+}  # fmt: skip
+_TYPE = 'give lore.events.text, image or raw, or a mapping in the shape of the API, such as {"type": "text", "text": …}'
 
 
 def block_of(value: object, dialect: str) -> i.Block:
     """Return a value as a block: one of lore's, a text, or a mapping in lore's shape or the dialect's own.
 
-    Raises MisuseError for a mapping in lore's shape with an unknown member, and names the nearest one.
+    Raises MisuseError for a mapping with a misspelled member, and names the nearest one, and without the type that the
+    dialect requires.
     """
     if isinstance(value, str):
         return text(value)
-    if isinstance(value, BLOCKS):
+    if isinstance(value, i.Block):
         return value
     members = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
     expect(members, Mapping, "a block", "lore.events.text, image or raw")
     if "role" in members and "type" not in members:
         raise MisuseError("a block has a role: it is a whole message", hint="give its content, a text or blocks")
     kind = str(members.get("type", ""))
-    if kind not in _LORE_MEMBERS or any(name in members for name in _PROVIDER_MEMBERS.get(kind, ())):
+    known = _LORE_MEMBERS.get(kind, ())
+    if not known or any(name not in known for name in members):
+        refuse_misspelling("a block", members, (*known, *_API_MEMBERS.get(dialect, ())))
+        if "type" not in members and "type" in _API_MEMBERS.get(dialect, ()):
+            raise MisuseError(f"a block has no type: it has {', '.join(members) or 'no members'}", hint=_TYPE)
         return i.RawBlock(json_of(plain(members), "a block"), dialect)
-    for name in members:
-        if name not in _LORE_MEMBERS[kind]:
-            raise bad_name(f"a block of type {kind!r}", name, _LORE_MEMBERS[kind])
     try:
         return i.blocks_of(b"[" + bytes(json_of(members, "a block")) + b"]")[0]
     except ValueError as error:
@@ -169,6 +189,5 @@ def block_of(value: object, dialect: str) -> i.Block:
 def blocks_from(content: object, dialect: str, field: str) -> tuple[i.Block, ...]:
     """Return each value of a list as a block."""
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
-        hint = "give a text, or a list of blocks"
-        raise MisuseError(f"{field} is {kind_of(cast('object', content))}: {hint}", hint=hint)
+        raise MisuseError(f"{field} is {kind_of(cast('object', content))}", hint="give a text, or a list of blocks")
     return tuple([block_of(value, dialect) for value in cast("Iterable[object]", content)])

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias, Unpack, cast, get_args
 import msgspec
 from msgspec import inspect as mi
 
-from lore.errors import MisuseError, did_you_mean
-from lore.events.items import ITEMS, Content, output_json, source_word
+from lore.errors import MisuseError, bad_name, did_you_mean
+from lore.events.items import Content, output_json, source_word
 from lore.events.strict import (
     JSON,
     STATUSES,
@@ -21,7 +21,6 @@ from lore.events.strict import (
     JsonObject,
     Members,
     Tools,
-    bad_name,
     check_line,
     context_json,
     expect,
@@ -100,7 +99,7 @@ def append(item: i.Item, **common: Unpack[Common]) -> e.Append:
     >>> append(user_message("u1", "hi")).item.uuid
     'u1'
     """
-    expect(item, ITEMS, "item", "lore.events.user_message, assistant_message or tool_call")
+    expect(item, i.Item, "item", "lore.events.user_message, assistant_message or tool_call")
     return e.Append(item=item, **common)
 
 
@@ -332,10 +331,11 @@ def event(kind: str, **fields: object) -> e.Event:
     """
     if kind not in e.KINDS or kind == "saved":
         hint = did_you_mean(str(kind), [name for name in e.KINDS if name != "saved"])
-        raise MisuseError(f"{kind!r} is no kind of event: {hint}", hint=hint)
+        raise MisuseError(f"{kind!r} is no kind of event", hint=hint)
     if isinstance(fields.get("tools"), Mapping):
         tools = cast("Mapping[str, object]", fields["tools"])
         fields["tools"] = [tools[name] for name in sorted(tools)]
+    tools_json(cast("Any", fields.get("tools")))  # as strict as the functions
     values = {name: _to_plain(value) for name, value in fields.items()}
     _check_names(values, _info(e.KINDS[kind]), kind)
     for name, choices in _WORDS.get(kind, {}).items():
@@ -393,7 +393,7 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
                 named = [struct for struct in structs if struct.tag == tag or len(structs) == 1]
                 if not named:
                     hint = did_you_mean(str(tag), [str(struct.tag) for struct in structs])
-                    raise MisuseError(f"{where} is of no known type ({tag!r}): {hint}", hint=hint)
+                    raise MisuseError(f"{where} is of no known type ({tag!r})", hint=hint)
                 _check_names(members, named[0], where)
         case mi.VarTupleType(item_type=item) if isinstance(value, list):
             for at, inner in enumerate(cast("list[object]", value)):

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from inspect import CO_VARKEYWORDS
+from types import UnionType
 from typing import ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
-from lore.errors import MisuseError, did_you_mean, kind_of
+from lore.errors import MisuseError, bad_name, did_you_mean, kind_of, nearest_name
 from lore.formats.lines import fault, is_crowded, too_many, too_much
 from lore.model import events as e
 from lore.model import items as i
@@ -100,24 +101,17 @@ def check_line(line: bytes, name: str) -> None:
         raise MisuseError(f"{name} is not a line of a log: {reason}", hint="write less content in one event")
 
 
-def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
-    """Return the MisuseError for an unknown field `name` of `where`; it names the nearest of `names`."""
-    hint = did_you_mean(name, names)
-    return MisuseError(f"{where} has no field {name!r}: {hint}", hint=hint)
-
-
 def require_word(value: W, choices: Sequence[str], field: str) -> W:
     """Return `value` if it is one of `choices`, else raise MisuseError, which names the nearest one."""
     if value not in choices:
-        hint = did_you_mean(value, choices)
-        raise MisuseError(f"{field} {value!r} is none of {', '.join(choices)}", hint=hint)
+        raise MisuseError(f"{field} {value!r} is unknown", hint=did_you_mean(value, choices))
     return value
 
 
-def expect(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
+def expect(value: object, kinds: type | UnionType | tuple[type, ...], field: str, make: str) -> None:
     """Raise MisuseError, with the advice to give `make`, if a value is not of these types; a bool is not an int."""
     if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
-        raise MisuseError(f"{field} is {kind_of(value)}: give {make}", hint=f"give {make}")
+        raise MisuseError(f"{field} is {kind_of(value)}", hint=f"give {make}")
 
 
 def json_of(value: object, field: str) -> Raw:
@@ -194,10 +188,13 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
     for tool in cast("Sequence[object]", some):
         if not isinstance(tool, Mapping) and not is_model(tool):
             what = f"the class {tool.__name__}" if isinstance(tool, type) else kind_of(tool)
-            raise MisuseError(f"{what} is among the tools: {_TOOL}", hint=_TOOL)
+            raise MisuseError(f"{what} is among the tools", hint=_TOOL)
     encoded = tuple([object_json(tool, "tools") for tool in tools])
     for tool in tools:
-        if not isinstance(tool, Mapping) or "name" in tool:
+        if not isinstance(tool, Mapping):
+            continue
+        _check_tool(tool)
+        if "name" in tool:
             continue
         is_schema = tool.get("type") == "object"  # of a tool's input alone, as a pydantic class returns it
         # A tool that the provider runs may be named by its one nested member: {"google_search": {}}.
@@ -205,6 +202,34 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
         if is_schema or ("type" not in tool and not is_nested):
             raise MisuseError(f"a tool has no name: it has {', '.join(tool) or 'no members'}", hint=_TOOL)
     return encoded
+
+
+# Members of a tool in any API, of what is in it, and of its schema; those of `properties` are the tool's own.
+_TOOL_MEMBERS = (
+    "name", "description", "type", "input_schema", "inputSchema", "parameters", "parametersJsonSchema",
+    "parameters_json_schema", "function", "toolSpec", "functionDeclarations", "function_declarations", "strict",
+    "cache_control", "cachePoint", "json", "required", "properties",
+)  # fmt: skip
+
+
+def _check_tool(tool: Members) -> None:
+    """Raise MisuseError for a misspelled member of a tool, of a function in it, or of its schema."""
+    refuse_misspelling("a tool", tool, _TOOL_MEMBERS)
+    for name in _TOOL_MEMBERS[:-1]:
+        inner = tool.get(name)
+        for part in cast("Sequence[object]", inner if isinstance(inner, list | tuple) else [inner]):
+            if isinstance(part, Mapping):
+                _check_tool(cast("Members", part))
+
+
+def refuse_misspelling(where: str, members: Members, known: Sequence[str]) -> None:
+    """Raise MisuseError for an unknown member that is spelled nearly like a known one, which is missing.
+
+    Other unknown members may be a provider's own.
+    """
+    for name in members:
+        if name not in known and nearest_name(name, [other for other in known if other not in members], 0.8):
+            raise bad_name(where, name, known)
 
 
 def context_json(context: Members | None) -> Raw:
@@ -217,9 +242,9 @@ def context_json(context: Members | None) -> Raw:
             raise MisuseError(f"context is not JSON: {name!r} is not a name", hint=f"known: {', '.join(CONTEXT)}")
         if name not in CONTEXT:
             hint = did_you_mean(name, CONTEXT)
-            if "did you mean" not in hint:
+            if nearest_name(name, CONTEXT) is None:
                 hint += "; a parameter of the request belongs in params"
-            raise MisuseError(f"{name!r} is not a part of a turn's context: {hint}", hint=hint)
+            raise MisuseError(f"{name!r} is not a part of a turn's context", hint=hint)
     recalled = context.get("memory_recall")
     parts = [("working_context", _WORKING, context.get("working_context"))]
     if isinstance(recalled, list | tuple):
@@ -235,7 +260,7 @@ def check_event(event: object) -> None:
     """Raise MisuseError if an object is not an event."""
     if not isinstance(event, e.Envelope):
         hint = "make one with lore.events, or lore.event(kind, …)"
-        raise MisuseError(f"this is {kind_of(event)}, where an event is due: {hint}", hint=hint)
+        raise MisuseError(f"this is {kind_of(event)}, where an event is due", hint=hint)
 
 
 def check_time(at: str, who: str) -> str:

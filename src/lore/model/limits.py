@@ -7,7 +7,7 @@ constants of their modules.
 from __future__ import annotations
 
 # Folding and assembling: each of these is looked at again in later turns.
-SESSION_DELTAS = 256  # prompt deltas between two resets; lore itself makes 8
+SESSION_DELTAS = 256  # prompt deltas between two resets
 SESSION_LAYERS = 1_000  # layers: one that changes is looked for among all
 RESPONSE_ENTRIES = 64  # entries after a response that may belong to it: a few, of a hostile file a million
 TOOL_LOOP_ITEMS = 2_000  # items of a tool loop that are counted in each of its turns

@@ -20,6 +20,7 @@ from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.deferred import pattern
 from lore.model.evidence import ModelChanged, RecordedChange
+from lore.model.labels import KNOWLEDGE_UPDATE
 from lore.model.limits import RESPELLED_SEGMENTS
 from lore.model.providers import has_exact_breakpoints, provider_of, without_platform
 from lore.model.state import Change
@@ -46,6 +47,7 @@ EXPECTED = (
 _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))  # they read empty members as absent
 _RELOAD_SECONDS = 600.0  # a pause after which the client has often loaded the session again
 _UNKNOWN = Call()
+_KNOWLEDGE_UPDATE = KNOWLEDGE_UPDATE.encode()
 
 
 def find_causes(
@@ -116,10 +118,24 @@ def _find_expected(
     if overlap.is_covered and not has_other_model:
         return ()
     expected = [cause for cause in recorded_causes(changes) if has_other_model or cause.code != Code.MODEL_CHANGED]
+    if not expected and _is_pinned_again(previous, current, overlap):
+        pinned = RecordedChange(Code.CACHE_RESET, "the knowledge updates in the messages moved to the system prompt")
+        expected.append(Cause(Code.CACHE_RESET, "system", pinned))
     if has_other_model and all(cause.code != Code.MODEL_CHANGED for cause in expected):
         expected.append(Cause(Code.MODEL_CHANGED, "model", ModelChanged(previous.model, current.model)))
     positions = [0 if cause.code == Code.MODEL_CHANGED else overlap.common for cause in expected]
     return tuple([replace(cause, position=at) for cause, at in zip(expected, positions, strict=True)])
+
+
+def _is_pinned_again(previous: Prompt, current: Prompt, overlap: Overlap) -> bool:
+    """Return whether a reset of lore's moved all knowledge updates before the last message to the system prompt."""
+    if not previous.tool_count <= overlap.common < len(previous.head):
+        return False
+    before_last = islice(previous.messages, message_start(previous, len(previous.messages)))
+    old, new = ([segment.data for segment in some if segment.kind != "envelope"]
+                for some in (before_last, current.messages))  # fmt: skip
+    kept = [data for data in old if _KNOWLEDGE_UPDATE not in data]
+    return len(kept) < len(old) and new[: len(kept)] == kept
 
 
 def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:

@@ -11,11 +11,11 @@ the entry-point group `lore.dialects`), and run `lore.testing.DialectContract` o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, StructMeta
 
-from lore.errors import LoreError
+from lore.errors import LoreError, bad_name
 from lore.model.items import Block, ToolCall
 from lore.model.state import DividerPlace
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
@@ -174,7 +174,21 @@ BreakpointSource: TypeAlias = Literal["lore", "recorded", "none"]
 Ttl: TypeAlias = Literal["5m", "1h"]
 
 
-class Rules(Struct, frozen=True, forbid_unknown_fields=True):
+if TYPE_CHECKING:
+    _RejectUnknown = StructMeta  # a type checker reads the fields
+else:
+
+    class _RejectUnknown(StructMeta):
+        """Makes a struct raise MisuseError for an unknown keyword, which names the nearest field."""
+
+        def __call__(self, *values: Any, **fields: Any) -> Any:
+            for name in fields:
+                if name not in self.__struct_fields__:
+                    raise bad_name(f"{self.__name__}()", name, self.__struct_fields__)
+            return super().__call__(*values, **fields)
+
+
+class Rules(Struct, frozen=True, forbid_unknown_fields=True, metaclass=_RejectUnknown):
     """How prompts are assembled: the settings of `[assemble]` in `lore.toml`. Raises LoreError for a wrong value."""
 
     # Where a turn's volatile context goes: the last user message (`user`); the same, but the words of the agent's

@@ -5,11 +5,11 @@ folds them and, if it keeps a log, appends them. They depend on the session alon
 already: prompts are the same whether or not the planned events of earlier turns were saved.
 
 What changed is compared with what the prompt states, entry by entry and by meaning. A new delta is put directly before
-the last unsent message of the user; without one it waits. The ninth delta becomes a reset. Text of lore's
-is never last, never inside a response or between a call and its result, and comes after a tool's result only before a
-message of the user: a model reads it there as the user's next turn, which once made one repeat itself until its context
-was full. In a tool loop, a delta may extend the message of the last results every `max_loop_turns` turns, if the
-dialect has a place for it.
+the last unsent message of the user; without one it waits. `reset_reason` says when many deltas end in a reset. Text of
+lore's is never last, never inside a response or between a call and its result, and comes after a tool's result only
+before a message of the user: a model reads it there as the user's next turn, which once made one repeat itself until
+its context was full. In a tool loop, a delta may extend the message of the last results every `max_loop_turns` turns,
+if the dialect has a place for it.
 
 Not safe between threads: one planner follows one chain.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -36,17 +36,18 @@ from lore.model.inserts import (
     signature,
     with_place,
 )
-from lore.model.items import NULL, ToolCall, is_absent
-from lore.model.limits import TOOL_LOOP_ITEMS
+from lore.model.items import NULL, ToolCall, is_absent, text_in
+from lore.model.limits import SESSION_DELTAS, TOOL_LOOP_ITEMS
 from lore.model.state import Chain, Entry, Fact, FoldedSession
+from lore.model.times import parse_timestamp
 from lore.model.vector import Vector
-from lore.prompt.base import Rules
-from lore.prompt.knowledge import News, delta_text
+from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
+from lore.prompt.knowledge import News, delta_text, pinned_text
 from lore.prompt.layout import is_announced, is_from_user, tail_of
 
 _replace = msgspec.structs.replace
-MOST_DELTAS = 8  # deltas since a reset: each is looked at in every turn
-CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned again"
+CHEAP_RESET_DELTAS = 8  # deltas since a reset, after which another one is made if it costs nothing or pays
+HOUR, DAY = 3_600, 86_400  # the longest lifetimes of a cache with breakpoints, and without
 
 Saved: TypeAlias = PromptDelta | ContextPersisted | CacheReset
 _S = TypeVar("_S", PromptDelta, ContextPersisted, CacheReset)
@@ -93,13 +94,13 @@ class Planner:
         self._log = saved or SavedEvents()
         self._delivered_state: tuple[object, ...] = ()  # the state for which nothing was left to deliver
 
-    def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
+    def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, dialect: Dialect) -> list[Event]:
         """Return the events that lore adds before a turn: moves of deltas, new deltas or a reset, context to persist.
 
         New deltas are put before the latest message from the user that no request has sent. Without one the turn is
-        inside a tool loop: then events are those that the log holds for it, else a delta after the results if
-        `in_loops` and the loop is long. Empty for sessions of other tools. Costs O(1) if nothing changed, else
-        O(entries known).
+        inside a tool loop: then events are those that the log holds for it, else a delta after the results if the loop
+        is long and the dialect has a place for it. Empty for sessions of other tools. Costs O(1) if nothing changed,
+        else O(entries known).
         """
         if not session.is_own:
             return []
@@ -112,25 +113,19 @@ class Planner:
                 events.append(PromptDelta(seq=delta.number, selector=moved, chain=_chain_name(chain)))
         unsent = range(len(chain.entries) - 1, chain.sent_entries - 1, -1)
         place = next((at for at in unsent if is_from_user(chain.entries[at].item)), None)
-        if place is None:
-            return [*events, *self._plan_loop(session, chain, turn, in_loops=in_loops)]
-        saved = self._saved_events(chain, turn, place)
-        events += saved if saved is not None else self._knowledge_events(session, chain, turn, place)
-        return [*events, *self._context_events(session, chain, turn, place)]
-
-    def _plan_loop(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool) -> Iterable[Event]:
-        """Return the log's events for a turn inside a tool loop, or a delta after the results if the loop is long."""
-        place = len(chain.entries)
-        if not _answers_calls(chain.entries, place):
-            return ()
+        in_loop, place = place is None, len(chain.entries) if place is None else place
+        if in_loop and not _answers_calls(chain.entries, place):
+            return events
         saved = self._saved_events(chain, turn, place)
         if saved is not None:
-            return [
+            events += [
                 event
                 for event in saved
-                if not isinstance(event, PromptDelta) or joins_results(event.selector, event.content)
+                if not (in_loop and isinstance(event, PromptDelta)) or joins_results(event.selector, event.content)
             ]
-        return self._knowledge_events(session, chain, turn, place, after_results=True) if in_loops else ()
+        elif not in_loop or expresses(dialect, IN_LOOPS):
+            events += self._knowledge_events(session, chain, turn, place, dialect, after_results=in_loop)
+        return events if in_loop else [*events, *self._context_events(session, chain, turn, place)]
 
     def _saved_events(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
         """Return the events that the log holds for this turn and the chain does not have yet; None without any."""
@@ -144,8 +139,9 @@ class Planner:
         return [_replace(delta, selector=with_place(delta.selector, place)) for delta in new]
 
     def _knowledge_events(
-        self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, *, after_results: bool = False
-    ) -> Iterable[Event]:
+        self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, dialect: Dialect, *,
+        after_results: bool,
+    ) -> Iterable[Event]:  # fmt: skip
         if chain.pinned is None:
             return  # the turn itself pins all knowledge
         state = (session.knowledge, session.late_layers, session.start_layers, chain.pinned, chain.deltas)
@@ -157,8 +153,9 @@ class Planner:
         if not news.changed and not news.layers and not (news.removed and self.rules.removals):
             self._delivered_state = state
             return
-        if len(chain.deltas) >= MOST_DELTAS:
-            yield CacheReset(reason=CAP_REASON, turn=turn.turn, chain=_chain_name(chain))
+        lifetime = DAY if dialect.breakpoint(chain.model, self.rules.ttl) is None else HOUR
+        if reason := reset_reason(session, chain, turn.at, lifetime):
+            yield CacheReset(reason=reason, turn=turn.turn, chain=_chain_name(chain))
             return
         ids = shorten_ids([*(fact.id for fact in news.changed), *news.removed], chain.short_ids)
         name = session.id if is_announced(chain, self.rules) else None
@@ -211,6 +208,32 @@ class Planner:
             for name in news.removed:
                 entries.pop(name, None)
         return DeltaNews(entries, (), layers)
+
+
+def reset_reason(session: FoldedSession, chain: Chain, at: str | None, lifetime: float) -> str:
+    """Return why news should be pinned in the system prompt by a reset; empty if it should become another delta.
+
+    A reset writes the pinned text and the history to the cache again, at 1.25 times the price of input, where the next
+    request would have read them at 0.1. What it drops are headings and outdated entries of deltas, each of which costs
+    0.1 in every request. So it pays after (1.25 - 0.1) / 0.1 * written / dropped requests. From the eighth delta on it
+    is made if nothing is left in the cache, or if at least as much is dropped as is written, which pays within 12
+    requests. Without a known time the cache is taken to live. `SESSION_DELTAS` limits the deltas in any case, since
+    each costs work in every turn. Costs O(entries known), and what is dropped.
+    """
+    count = len(chain.deltas)
+    if count < CHEAP_RESET_DELTAS:
+        return ""
+    previous, now = parse_timestamp(chain.turn.at if chain.turn else None), parse_timestamp(at)
+    if previous is not None and now is not None and now - previous > lifetime:
+        return "the cache has expired: knowledge is pinned again"
+    if count >= SESSION_DELTAS:
+        return f"{count} durable deltas: knowledge is pinned again"
+    ids = shorten_ids(session.knowledge, chain.short_ids)
+    written = len(pinned_text(session.knowledge.values(), ids, session.late_layers))
+    pinned = len(pinned_text(chain.pinned or (), chain.short_ids, chain.pinned_layers))
+    dropped = pinned + sum(len(bytes(delta.content)) for delta in chain.deltas.values()) - written
+    sizes = accumulate((len(text_in(entry.item)) for entry in chain.entries), initial=written)
+    return "" if any(size > dropped for size in sizes) else "outdated deltas: knowledge is pinned again"
 
 
 def _chain_name(chain: Chain) -> str:

@@ -25,6 +25,7 @@ def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] 
 
     `allow` names causes that may move the prefix, by code or name (`"tools-reordered"`); an unknown one is a
     LoreError, an unused one a LoreWarning. Expected breaks (another model, a compaction) need no allowance.
+    A request without a cache breakpoint, or whose last one moved back, fails too if its API needs them.
     Raises AssertionError if the prefix moved, and if no two requests could be compared: a test that judges
     nothing should not pass. In a test marked `moves_cache_prefix` it reports instead.
     """

@@ -2,8 +2,9 @@
 
 A finding counts if `lore check` would fail by it (waste), if bytes that were to be reused moved and the cause is
 unattributable, or if its prompt may be shorter than what can be cached (`under-minimum`), as prompts of tests are
-short. Expected breaks (another model, a compaction, a rewind) do not count. A test may allow causes by code or name,
-but neither damage of a recording nor a budget. Credentials are masked in the message, bodies never shown.
+short. So does a missing cache breakpoint if the API needs one. Expected breaks (another model, a compaction, a rewind)
+do not count. A test may allow causes by code or name, but neither damage of a recording nor a budget. Credentials are
+masked in the message, bodies never shown.
 
 Requests come as tests have them: bodies as objects, text or bytes; requests of `httpx` and `requests`;
 `{request, response | usage, timestamp}`; recorded ones. Each becomes a JSON record that lore reads: text and bytes are
@@ -19,11 +20,13 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from lore.errors import LoreError, did_you_mean, kind_of
-from lore.judge.base import RULES, findings_of
+from lore.errors import LoreError, did_you_mean, kind_of, nearest_name
+from lore.judge.base import RULES, finding, findings_of
 from lore.judge.pairs.pair import Pair
+from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import CODES, Code, kind_in_words
+from lore.model.evidence import BreakpointsDropped
 from lore.model.results import DivergenceResult, Finding
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import find_divergence
@@ -57,7 +60,7 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
         kind = kind_of(cast("object", requests))
         raise LoreError(f"assert_prefix_stable takes a list of requests, not {kind}", hint=_GIVE)
     records = [_entry(request, number) for number, request in enumerate(requests, 1)]
-    judged = judge_records(records)
+    judged = judge_records(records, expects_breakpoints=True)
     if not judged.pairs:
         return nothing_compared(requests, len(records), judged.requests)
     unused = [word for code, word in allowed.items() if code not in judged.codes]
@@ -92,7 +95,8 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
     try:
         text = json.dumps(record, ensure_ascii=False, default=plain, allow_nan=False)
     except (LoreError, TypeError, ValueError, RecursionError) as error:
-        raise LoreError(f"request {number} is not JSON: {error}", hint=_GIVE) from None
+        reason = error.message if isinstance(error, LoreError) else error
+        raise LoreError(f"request {number} is not JSON: {reason}", hint=_GIVE) from None
     data = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode("utf-8")
     return data, not isinstance(value, Recorded)
 
@@ -139,7 +143,7 @@ class MovedPrefix(NamedTuple):
     current: int
     chain: str
     findings: list[Finding]
-    pair: Pair | None  # only of two requests
+    pair: Pair | None  # only if the bytes of two requests differ
 
 
 class JudgedRequests(NamedTuple):
@@ -151,33 +155,39 @@ class JudgedRequests(NamedTuple):
     codes: set[str]  # of everything that was found
 
 
-def judge_records(records: list[tuple[bytes, bool]]) -> JudgedRequests:
+def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: bool = False) -> JudgedRequests:
     """Judge requests in the order in which they were sent; raises LoreError for one that lore does not know.
 
-    Cost O(bytes of all requests).
+    With `expects_breakpoints`, one that is missing is found without asking usage whether that cost anything, as
+    `lore check` does. Cost O(bytes of all requests).
     """
     problems, moved, codes = Problems(), list[MovedPrefix](), set[str]()
     prompts = pairs = 0
     data = b"\n".join(record for record, _ in records)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
     for verdict, of_chains in verdicts(recording, PACKAGED.judge(), PLACE):
-        for finding in of_chains:
-            codes.add(finding.code)
-            if finding.kind == "waste":
-                line = finding.line or 0
-                moved.append(MovedPrefix(line, line, finding.chain or "main", [finding], None))
+        for found in of_chains:
+            codes.add(found.code)
+            if found.kind == "waste":
+                line = found.line or 0
+                moved.append(MovedPrefix(line, line, found.chain or "main", [found], None))
         prompts += verdict is not None
         pair = None if verdict is None else verdict.pair
         if pair is None:
             continue
         pairs += 1
-        findings = [finding for _, finding in findings_of(pair, PLACE)]
-        findings += [finding for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
-        codes.update(finding.code for finding in findings)
-        failing = [finding for finding in findings if _is_failing(finding, pair)]
+        findings = [found for _, found in findings_of(pair, PLACE)]
+        findings += [found for rule in RULES.values() for found in rule.pair(pair, PLACE)]
+        codes.update(found.code for found in findings)
+        failing = [found for found in findings if _is_failing(found, pair)]
+        unmarked = _find_missing_breakpoints(pair) if expects_breakpoints else None
+        shown = pair if failing else None
+        if unmarked is not None and all(found.code != unmarked.code for found in failing):
+            codes.add(unmarked.code)
+            failing.append(unmarked)
         if failing:
             moved.append(
-                MovedPrefix(pair.previous.line or 0, pair.current.line or 0, pair.current.chain, failing, pair)
+                MovedPrefix(pair.previous.line or 0, pair.current.line or 0, pair.current.chain, failing, shown)
             )
     for problem in problems.kept:
         number = problem.line or 1
@@ -192,6 +202,19 @@ def _is_failing(finding: Finding, pair: Pair) -> bool:
     if finding.kind != "unattributable":
         return finding.kind == "waste" and "little-lost" not in finding.qualifiers
     return not pair.overlap.is_covered and (bool(finding.lost_bytes) or pair.uncacheable)
+
+
+def _find_missing_breakpoints(pair: Pair) -> Finding | None:
+    """Return that a request has no breakpoint, or its last one moved back, if its cache needs breakpoints."""
+    turns = (pair.previous, pair.current)
+    if not needs_breakpoints(pair.current) or any(turn.is_rebuilt or turn.fidelity == "structural" for turn in turns):
+        return None
+    old, new = ((*prompt.breakpoints, *[prompt.stable - 1] * prompt.auto_breakpoint) for prompt in
+                (turn.prompt for turn in turns))  # fmt: skip
+    if old and new and (new[-1] >= old[-1] or pair.overlap.canonical <= old[-1]):
+        return None
+    evidence, at = BreakpointsDropped(len(old), len(new) if old else 0), pair.current if old else pair.previous
+    return finding(Code.BREAKPOINTS_MISSING, PLACE, evidence, at=at, section="messages", kind="waste")
 
 
 def allowances(allow: object) -> dict[str, str]:
@@ -210,8 +233,8 @@ def allowances(allow: object) -> dict[str, str]:
             hint = "`lore explain` lists the causes, LORE1xx and LORE3xx"
             raise LoreError(f"{text} is not a cause: it cannot be allowed", hint=hint)
         else:
-            hint = did_you_mean(text.lower(), codes)
-            hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
+            hint = "`lore explain` lists codes and names; write one whole"
+            hint = did_you_mean(text.lower(), codes) if nearest_name(text.lower(), codes) else hint
             hint = _LIST if "," in text or " " in text else hint
             raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
     return allowed
@@ -245,7 +268,9 @@ def nothing_compared(requests: object, count: int, prompts: int) -> str:
 
 def failure_message(pairs: int, moved: list[MovedPrefix]) -> str:
     """Return the message of a failing assertion."""
-    lines = [f"the prompt's prefix moved in {len(moved)} of {pairs} pair{'s' * (pairs != 1)} of successive requests"]
+    codes = {found.code for pair in moved for found in pair.findings}
+    what = "cache breakpoints are missing" if codes == {Code.BREAKPOINTS_MISSING} else "the prompt's prefix moved"
+    lines = [f"{what} in {len(moved)} of {pairs} pair{'s' * (pairs != 1)} of successive requests"]
     for pair in moved[:MOST_LISTED]:
         lines += ["", *_describe(pair)]
     if len(moved) > MOST_LISTED:
@@ -262,13 +287,13 @@ def _describe(moved: MovedPrefix) -> list[str]:
         common, reusable = pair.bytes.common + pair.overlap.common_bytes, pair.bytes.previous - pair.tail_bytes
         reused = f": {common:,} of {reusable:,} bytes can be reused"
     lines = [f"request {which}{chain}{reused}", *([] if where is None else _divergence(where))]
-    for number, finding in enumerate(moved.findings[:MOST_LISTED]):
-        text = visible((finding.evidence and finding.evidence.sentence()) or finding.message)
+    for number, found in enumerate(moved.findings[:MOST_LISTED]):
+        text = visible((found.evidence and found.evidence.sentence()) or found.message)
         if number == 0 and where is not None and _BECAME in text:
             text = text.partition(": …")[0]  # both texts are shown above
         short = text if len(text) <= EVIDENCE else text[:EVIDENCE] + "…"
-        kind = kind_in_words(finding.kind, finding.code)
-        lines += [f"  {finding.code} {finding.name} ({kind}): {short}", f"    fix: {finding.fix}"]
+        kind = kind_in_words(found.kind, found.code)
+        lines += [f"  {found.code} {found.name} ({kind}): {short}", f"    fix: {found.fix}"]
     if len(moved.findings) > MOST_LISTED:
         lines.append(f"  and {len(moved.findings) - MOST_LISTED} causes more")
     return lines

@@ -194,21 +194,13 @@ def _collect_async_iteration(original: Any, pieces: Pieces) -> Any:
 
 _OVER_URLLIB3 = frozenset(("requests", "botocore", "urllib3"))
 SEAMS = (
-    Seam("httpx", "httpx", "Client", "send", _httpx_request, _httpx_response),
-    Seam("httpx", "httpx", "AsyncClient", "send", _httpx_request, _httpx_response, awaits=True),
-    Seam("httpx2", "httpx2", "Client", "send", _httpx_request, _httpx_response),
-    Seam("httpx2", "httpx2", "AsyncClient", "send", _httpx_request, _httpx_response, awaits=True),
+    *(Seam(name, name, owner, "send", _httpx_request, _httpx_response, awaits=awaits)
+      for name in ("httpx", "httpx2") for owner, awaits in (("Client", False), ("AsyncClient", True))),
     Seam("requests", "requests.sessions", "Session", "send", _prepared_request, _raw_response, recurs=True),
     Seam("aiohttp", "aiohttp.client", "ClientSession", "_request", _aiohttp_request, _aiohttp_response, awaits=True),
     Seam("botocore", "botocore.httpsession", "URLLib3Session", "send", _prepared_request, _raw_response),
-    Seam(
-        "urllib3", "urllib3.poolmanager", "PoolManager", "urlopen", _urllib3_request, _urllib3_response,
-        recurs=True, over=_OVER_URLLIB3,
-    ),
-    Seam(
-        "urllib3", "urllib3.connectionpool", "HTTPConnectionPool", "urlopen", _urllib3_request, _urllib3_response,
-        recurs=True, over=_OVER_URLLIB3,
-    ),
+    *(Seam("urllib3", module, owner, "urlopen", _urllib3_request, _urllib3_response, recurs=True, over=_OVER_URLLIB3)
+      for module, owner in (("urllib3.poolmanager", "PoolManager"), ("urllib3.connectionpool", "HTTPConnectionPool"))),
 )  # fmt: skip
 LIBRARIES = tuple(dict.fromkeys(seam.library for seam in SEAMS))
 

@@ -30,7 +30,7 @@ from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
 from lore.prompt.assemble import Assembler, OpaqueTypes, raise_to_structural
-from lore.prompt.base import IN_LOOPS, Dialect, expresses
+from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus
@@ -177,8 +177,7 @@ class EventRecording(Recording):
             if self._saved is None:
                 self._saved = _look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
             planner = self._planners[event.chain] = Planner(self._rules, self._saved)
-        in_loops = expresses(self.dialect_for(session), IN_LOOPS)
-        planned = planner.plan(session, self._folding.chain(event.chain), event, in_loops=in_loops)
+        planned = planner.plan(session, self._folding.chain(event.chain), event, self.dialect_for(session))
         problems = [problem for derived in planned for problem in self._folding.derive(derived)]
         return (*problems, *self._folding.apply(event))
 

@@ -6,9 +6,10 @@ from lore.store.registry import ignore
 from lore.testing import StoreContract
 from lore_plugins.postgres.store import Postgres
 from store.processes import ProcessScenarios
+from store.scenarios import MoreScenarios
 
 
-class TestPostgres(StoreContract, ProcessScenarios):
+class TestPostgres(StoreContract, MoreScenarios, ProcessScenarios):
     @pytest.fixture(autouse=True)
     def _in_databases(self, databases, postgres):
         self.databases, self.server, self.urls = databases, postgres, {}

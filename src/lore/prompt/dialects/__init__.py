@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lore.errors import LoreError
+from lore.errors import LoreError, did_you_mean
 from lore.model.deferred import Registry
 from lore.model.jsonslice import sliced_members
 from lore.prompt.base import Dialect
@@ -30,7 +30,7 @@ def dialect_named(name: str) -> Dialect | None:
 def require_dialect(name: str) -> Dialect:
     """Return the dialect of this name; raises LoreError for an unknown one."""
     if (dialect := dialect_named(name)) is None:
-        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))
+        raise LoreError(f"unknown dialect {name!r}", hint=did_you_mean(name, dialect_names(), "dialects"))
     return dialect
 
 
