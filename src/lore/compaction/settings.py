@@ -95,4 +95,3 @@ def outside_settings(compaction: Compaction, *, sources: bool = True) -> dict[st
 
 
 TRIAL_SETTINGS = Compaction(keep_recent=20)  # what a trial keeps without a policy
-WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried without a policy

@@ -61,6 +61,8 @@ class TrialOutcome(NamedTuple):
     is_timed: bool  # the time of an exchange is known
     pause: float | None  # longest pause before a message, in seconds
     refused: Counter[Trigger]  # compactions that would not have made the prompt shorter
+    format: str = "lore"  # of the recording
+    model: str = ""  # as its requests name it
 
 
 def order_turn_ends(reads: Iterable[Read]) -> Iterator[tuple[Read, Event]]:
@@ -204,7 +206,7 @@ class Trial:
         activity = self._activity.chain(self._name)
         return TrialOutcome(
             self._settings, self._triggers(), self._totals(), activity.exchanges, activity.is_timed, self._pause,
-            +self._refusals,
+            +self._refusals, self._recorded().format or "", self._recorded().chain(self._name).model or "",
         )  # fmt: skip
 
     def _apply(self, event: Event) -> None:

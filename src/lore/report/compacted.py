@@ -10,6 +10,7 @@ from lore.compaction.trial import TrialOutcome, most_context
 from lore.model.codes import Problem
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
+from lore.report.commands import compaction_command, compaction_setting
 from lore.report.console import Console, line
 from lore.report.plain import counted, when
 from lore.report.sentences.findings import format_prices, format_usage
@@ -18,8 +19,8 @@ from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 UNCONFIGURED = (
-    "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing. To try one: lore "
-    "compact PATH --dry-run --window 200000"
+    "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing. To try one: "
+    + compaction_command("PATH")
 )
 NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."
 _WARMTH = {True: "warm", False: "cold", None: "?"}
@@ -185,6 +186,15 @@ def _describe_summaries(outcome: TrialOutcome) -> str:
     )
 
 
+def _doubt_window(outcome: TrialOutcome) -> Iterator[str]:
+    """Yield why the model's window is larger than the assumed one, if the recording shows it."""
+    window, longest, model = outcome.settings.window, outcome.totals.without.largest_tokens, outcome.model
+    if "[1m]" in model and window != 1_000_000:
+        yield f"the model {model} has a window of 1,000,000 tokens: --window 1000000 tries that one"
+    elif longest > window:
+        yield f"the longest prompt has {longest:,} tokens, so the model's window is larger: --window tries another one"
+
+
 def notes(outcome: TrialOutcome) -> Iterator[str]:
     """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
     settings, totals, distances = outcome.settings, outcome.totals, list[str]()
@@ -204,9 +214,14 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if outcome.refused and totals.fired:
         times = _times_of(outcome.refused.total())
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
-    if any(event.trigger == "overflow" for event in outcome.triggers):
-        yield f"overflow: the prompt has over {cap:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
+    if settings.window and totals.turns:
+        yield f"assumes a window of {settings.window:,} tokens: an overflow is a prompt of over {cap:,}, {CALM} % of it"
+        yield from _doubt_window(outcome)
+        if any(event.trigger == "overflow" for event in outcome.triggers):
+            yield compaction_setting(outcome.format, settings.window)
     if totals.fired:
+        counted_by = "estimated from bytes" if totals.unbilled == totals.turns else "as they were billed"
+        yield f"tokens of prompts are {counted_by}; those of removed and added text are estimated from its bytes"
         yield "assumes that the agent behaves the same after pruning"
         yield _describe_summaries(outcome)
     if totals.fired and settings.context_sources:
