@@ -1,4 +1,4 @@
-"""Figures of a dry run: usage without pruned messages, the cheapest moment, the window, paid summaries.
+"""Figures of a dry run: usage without pruned messages, the window, paid summaries.
 
 Each of these could be wrong (the dearer moment chosen, a compaction that rewrites nothing) with every test green.
 """
@@ -57,29 +57,6 @@ def tried(tmp_path):
 
 RARELY = {"continuous_interval": 1, "keep_recent": 10}  # each prunes two messages, and rewrites ten
 OFTEN = {"continuous_interval": 4, "keep_recent": 2}
-
-
-def test_cheapest_waits_if_each_compaction_rewrites_much(tried):
-    data = talk(24, pause_after=8)
-    now, best = tried(data, **RARELY), tried(data, **RARELY, when="cheapest")
-    assert (best.when, {trigger.cost.warm for trigger in best.triggers}) == ("cheapest", {False})
-    assert best.totals.compacted.cost < now.totals.compacted.cost
-
-
-def test_cadence_that_waits_for_a_cold_cache_says_so(tried):
-    notes = []
-    fired = tried(talk(24, pause_after=8), explain=notes.append, **RARELY, when="cheapest").triggers
-    waits = [text for text in notes if "waits for a cold cache" in text]
-    assert waits[0] == "after turn 6: cadence waits for a cold cache: in a warm one it would not pay for itself"
-    cold = [text for text in notes if text.endswith("the cache is cold, for which it waited")]
-    assert len(cold) == len(fired) == 2
-
-
-def test_cheapest_compacts_a_warm_cache_that_pays(tried):
-    data = talk(24)
-    now, best = tried(data, **OFTEN).totals, tried(data, **OFTEN, when="cheapest").totals
-    assert (now.fired, best.fired) == (6, 5)  # the first would not pay within as many requests as came before it
-    assert best.compacted.cost < best.without.cost
 
 
 def test_overfull_turns_are_counted_on_both_sides(tried):

@@ -29,7 +29,7 @@ from lore.cache.prices import Price, is_partial
 from lore.cache.rules import DatedRules
 from lore.compaction import costs as c
 from lore.compaction.activity import TURN_ENDS, SessionActivity
-from lore.compaction.base import Firing, Trigger, Waiting, Window
+from lore.compaction.base import Firing, Trigger, Window
 from lore.compaction.entries import TimelineSizes, head_tokens, tokens_of_size
 from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.extractive import Extractive
@@ -165,7 +165,6 @@ class Trial:
         # questions to the policy
         self._turn_ended = False  # and the policy was not asked since
         self._gap_is_open = False  # a person spoke, and the time is not known yet
-        self._waiting = Waiting()
         self._last_decisions: dict[str, str] = {}  # the last decision by trigger
 
     def before(self, event: Event) -> None:
@@ -237,9 +236,16 @@ class Trial:
             pauses = (self._pause, pause_before_message(inputs))
             self._pause = max((pause for pause in pauses if pause is not None), default=None)
         firing = judge_moment(
-            self._activity, chain, settings, triggers, now=at, waiting=self._waiting, cache=self._costs,
-            agent=agent, scale=self._scale, tokens=self._tokens(), tell=None if self._tell is None else self._explain,
-        )  # fmt: skip
+            self._activity,
+            chain,
+            settings,
+            triggers,
+            now=at,
+            agent=agent,
+            scale=self._scale,
+            tokens=self._tokens(),
+            tell=None if self._tell is None else self._explain,
+        )
         if firing is not None:
             self._fire(firing, chain, at)
 

@@ -74,7 +74,6 @@ class DryRunResult(CommandResult, frozen=True, kw_only=True):
 
     session: str  # name of the recording
     configured: bool  # the settings have a policy
-    when: str | None  # `now` or `cheapest`, as the policy says
     triggers: list[FiredTrigger]  # compactions of the policy, in order; empty if none was due
     totals: CompactedTotals | None  # null without a policy
     answer: str  # whether compacting would have helped, in a sentence
