@@ -26,7 +26,7 @@ from lore.model.state import DividerPlace
 from lore.prompt.base import Rules as Assembly
 from lore.prompt.layout import is_real
 from lore.session import Session
-from lore.store.base import ConflictError, Head, Store, StoreError, Tell, UnknownSessionError
+from lore.store.base import ConflictError, Head, Store, StoreError, Tell, UnknownSessionError, verify_hint
 from lore.store.registry import mask_url
 from lore.store.reserved import drop_reserved
 from lore.store.session import StoredSession
@@ -158,7 +158,7 @@ class Watch:
         events = Session.events_of(data.log)
         header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store accepts such a session: another program wrote it
-            raise StoreError("the log has no header", hint="`lore store verify` shows the damage")
+            raise StoreError("the log has no header", hint=verify_hint(self._store.url))
         watched = self._seen.get(session_id)
         if watched is None or watched.header != header:
             memory = None if self._memory is None else self._memory.of_session(header)
