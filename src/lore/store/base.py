@@ -161,8 +161,10 @@ class UnknownSessionError(StoreError):
     def __init__(self, session_id: str, url: str = "", *, advice: str = "") -> None:
         """`url` is that of the store, without a password; `advice` comes before the hint."""
         option = f" --store {quote(url)}" if url else ""
-        message = f"{url or 'the store'} has no session {session_id!r}"
-        super().__init__(message, hint=f"{advice}`lore store list{option}` names those it has")
+        hint = f"`lore store list{option}` names those it has"
+        if url == "memory:":
+            hint = "a store in memory is empty in each new process; name one that stays, as in sqlite:FILE"
+        super().__init__(f"{url or 'the store'} has no session {session_id!r}", hint=advice + hint)
 
 
 class ConflictError(StoreError):

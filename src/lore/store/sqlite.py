@@ -308,7 +308,11 @@ class Memory(SqlStore):
 
     @classmethod
     def open(cls, url: str, tell: Tell) -> Memory:
-        """Make an empty store."""
+        """Make an empty store; raises StoreError for a name, which it would not keep."""
+        name = printable(url.partition(":")[2])
+        if name:
+            hint = "write memory: without a name; or, to keep the sessions, sqlite:FILE"
+            raise StoreError(f"a store in memory has no name, and nothing is kept under {name!r}", hint=hint)
         return cls()
 
     @contextmanager
