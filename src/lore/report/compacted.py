@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
-from lore.compaction.trial import TrialOutcome, most_context
+from lore.compaction.trial import TrialOutcome
 from lore.model.codes import Problem
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
@@ -137,11 +137,7 @@ def verdict(outcome: TrialOutcome) -> str:
 
 def _describe_saving(totals: CompactedTotals) -> str:
     """Return whether a policy that fired would have saved money, and why not."""
-    saved, cost, compactions = totals.saved_without_summaries, totals.without.cost, totals.fired - totals.refreshed
-    parts = [counted(compactions, "compaction")] if compactions or not totals.refreshed else []
-    if totals.refreshed:
-        parts.append(f"asking outside sources {counted(totals.refreshed, 'time')}")
-    times = " and ".join(parts)
+    saved, cost, times = totals.saved_without_summaries, totals.without.cost, counted(totals.fired, "compaction")
     if saved is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
     phrase = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost"
@@ -153,8 +149,6 @@ def _describe_saving(totals: CompactedTotals) -> str:
         reason = "each rewrites the cache, and the following turns do not save that much"
         if totals.recorded:
             reason += ", since the recording compacts itself later"
-        if not compactions:
-            reason = "every following turn pays for the text of the sources"
         amount = format_money(-saved)
         return f"Not in money: {times} would have cost about {amount} more{share}, estimated{caveat}: {reason}."
     reason = "no turn follows that would be cheaper"
@@ -225,8 +219,8 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
         yield "assumes that the agent behaves the same after pruning"
         yield _describe_summaries(outcome)
     if totals.fired and settings.context_sources:
-        share = f"each compaction is counted with the {most_context(settings):,} tokens that they may add"
-        yield f"context sources are not asked in a dry run: {share}"
+        cap = settings.context_token_cap
+        yield f"context sources are not asked in a dry run, and the up to {cap:,} tokens that they add are not counted"
     if totals.unbilled:
         yield f"{counted(totals.unbilled, 'turn')} without usage: prompts and costs are estimated, without output"
     if totals.unpriced:

@@ -60,7 +60,6 @@ class CompactedTotals(Struct, frozen=True, kw_only=True):
     unpriced: int  # turns without a known price
     recorded: int  # compactions in the recording
     fired: int  # compactions of the policy
-    refreshed: int = 0  # how many of those only ask external sources, since there is nothing to prune
     without: CompactedSide  # as recorded
     compacted: CompactedSide  # with the policy
     summaries: float | None  # what the summaries of the policy cost
