@@ -243,7 +243,6 @@ _TOML_HINT = 'write texts in quotes, lists in brackets: ignore = ["LORE101"]'
 
 
 def _settings(table: dict[str, Any], path: str) -> Settings:
-    _rename_hands(table, path)
     try:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
@@ -256,27 +255,6 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
         if fault := "" if section is None else section.fault():
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
     return settings
-
-
-def _rename_hands(table: dict[str, Any], path: str) -> None:
-    """Rename openfang's `hand` of a source to `name`; raises LoreError for one without a command."""
-    compaction: object = table.get("compaction")
-    settings = cast("dict[str, Any]", compaction) if isinstance(compaction, dict) else {}
-    sources: object = settings.get("context_sources")
-    for number, entry in enumerate(cast("list[object]", sources) if isinstance(sources, list) else [], 1):
-        source = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-        if "hand" not in source:
-            continue
-        place = f"{path}: compaction.context_sources, entry {number}"
-        if "name" in source:
-            raise LoreError(f"{place} has a hand and a name", hint="write name alone", where=Where(path))
-        source["name"] = hand = source.pop("hand")
-        if "command" not in source:
-            raise LoreError(
-                f"{place}: the hand {hand!r} has no command", where=Where(path),
-                hint='lore asks programs, not agents: add command = ["PROGRAM", "ARGUMENT"], which is given the prompt '
-                "on standard input and prints what the hand would answer",
-            )  # fmt: skip
 
 
 _UNKNOWN = pattern(r"Object contains unknown field `(.*)`", re.DOTALL)

@@ -229,6 +229,7 @@ class Session:
         >>> session.apply(event("knowledge", op="add", id="release-1", title="Release", content="1.0 is out."))
         ()
         """
+        self._refuse_if_closed()
         problems: list[Problem] = []
         for new_event in events:
             check_event(new_event)
@@ -237,6 +238,9 @@ class Session:
             problems += self._folding.apply(new_event)
             self._record(new_event)
         return self._add_problems(tuple(problems))
+
+    def _refuse_if_closed(self) -> None:
+        """Raise LoreError if the session was closed, which one in memory never is."""
 
     def _record(self, *events: Event) -> None:
         """Add events that were applied to the log."""
@@ -310,6 +314,7 @@ class Session:
 
     @with_lock
     def _begin_request(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
+        self._refuse_if_closed()
         context_json(context)  # checked in any case
         state = self.state.chain(chain)
         waits = not state.since and len(state.entries) == state.sent_entries
@@ -545,6 +550,7 @@ class Session:
         >>> [type(event).__name__ for event in events]
         ['TurnStarted']
         """
+        self._refuse_if_closed()
         at = None if at is None else check_time(at, "at is")
         latest_turn = self._folding.chain(chain).turn
         number = 1 if latest_turn is None else latest_turn.turn + 1

@@ -7,6 +7,7 @@ import pytest
 from cli.compacting import POLICY, USAGE, dry, talk
 from cli.running import lore, put
 from lore.model.fact import format_money
+from lore.report.commands import compaction_setting
 from model.making import call, dumps, header, log, record
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
@@ -45,7 +46,10 @@ def test_policy_without_a_compaction_says_how_near():
     """It said No, and left a person to guess which number to change."""
     put("p.toml", b"continuous_interval = 9\ngap_secs = 1800\nwindow = 100000\n")
     near = "6 user exchanges (continuous_interval 9), longest pause 25 s (gap_secs 1,800)"
-    assert dry()["notes"] == [f"closest to a trigger: {near}, longest prompt 6,010 tokens (overflow above 70,000)"]
+    assert dry()["notes"] == [
+        f"closest to a trigger: {near}, longest prompt 6,010 tokens (overflow above 70,000)",
+        "assumes a window of 100,000 tokens: an overflow is a prompt of over 70,000, 70 % of it",
+    ]
     put("p.toml", b"gap_secs = 1800\n")
     put("s.jsonl", talk(1))
     assert dry()["notes"] == ["closest to a trigger: no pause (gap_secs 1,800)"]
@@ -120,3 +124,29 @@ def test_dry_run_states_the_cost_of_summaries():
     (note,) = [note for note in dry()["notes"] if "openai" in note]
     assert note.startswith("assumes that summaries are made by openai, which was not asked")
     assert ", their cost is estimated at $0.0" in note
+
+
+def test_dry_run_names_window_tokens_and_lasting_setting():
+    path = str(Path(__file__).parents[2] / "fixtures" / "compaction" / "two_days.jsonl")
+    notes = lore("compact", path, "--dry-run", "--window", "8000", "--json").json["notes"]
+    assert notes[:4] == [
+        "assumes a window of 8,000 tokens: an overflow is a prompt of over 5,600, 70 % of it",
+        "the longest prompt has 8,353 tokens, so the model's window is larger: --window tries another one",
+        "to make it last, for an agent on lore: window = 8000 in [compaction], or lore.CompactionPolicy(window=8000)",
+        "tokens of prompts are as they were billed; those of removed and added text are estimated from its bytes",
+    ]
+
+
+def test_dry_run_names_the_window_of_a_1m_model():
+    put("s.jsonl", talk(model="claude-sonnet-4-5[1m]"))
+    notes = lore("compact", "s.jsonl", "--dry-run", "--window", "8000", "--json").json["notes"]
+    assert "the model claude-sonnet-4-5[1m] has a window of 1,000,000 tokens: --window 1000000 tries that one" in notes
+
+
+@pytest.mark.parametrize(("log_format", "setting"), [
+    ("claude-code", '"autoCompactWindow": 140000 in ~/.claude/settings.json'),
+    ("codex", "model_auto_compact_token_limit = 140000 in ~/.codex/config.toml"),
+    ("kimi-code", "lore knows no setting of this agent; compact by hand above 140,000 tokens"),
+])  # fmt: skip
+def test_advice_names_the_setting_of_the_agent(log_format, setting):
+    assert setting in compaction_setting(log_format, 200_000)

@@ -1,6 +1,7 @@
 """`lore store list, show, delete, move, bind, resolve, verify, vacuum`."""
 
 import json
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -196,9 +197,7 @@ def test_verify_exits_1_and_names_recoverable_events():
     assert result.out.startswith("damaged session a, event 2: ")
     assert "can be recovered: " in result.out
     assert store("verify", "b", "c", url="sqlite:s.db").code == 0
-    refused = store("export", "a", url="sqlite:s.db")
-    assert refused.code == 2
-    assert "`lore store verify` names what is damaged" in refused.err
+    assert "`lore store verify --store sqlite:" in store("show", "a", url="sqlite:s.db").err
 
 
 def test_check_judges_the_undamaged_sessions():
@@ -210,6 +209,36 @@ def test_check_judges_the_undamaged_sessions():
     assert result.code == 3
     assert result.json["summary"]["files"] >= 3
     assert any("LORE215" in dumps(item).decode() for item in result.json["problems"])
+
+
+@pytest.mark.parametrize("url", ["jsonl:s", "sqlite:s.db"])
+def test_commands_of_verify_recover_intact_events(url):
+    put("s.jsonl", session())
+    answered("import", "s.jsonl", url=url)
+    path = Path("s/s-1.jsonl" if url == "jsonl:s" else "s.db")
+    path.write_bytes(path.read_bytes().replace(b'"uuid":"u2"', b'"uuid":"x2"'))
+    (damage,) = answered("verify", url=url, code=1)["damage"]
+    export, load = (shlex.split(command)[1:] for command in damage["commands"])
+    told = lore("fold", f"{url}#s-1")
+    assert (told.code, f"`lore store verify --store {url}` names" in told.err) == (2, True)
+    assert [lore(*export).code, lore(*load).code] == [3, 0]
+    recovered = answered("list", url="jsonl:recovered", schema="store-list")["sessions"]
+    assert [(one["session_id"], one["events"] >= 2) for one in recovered] == [("s-1", True)]
+    assert lore("fold", "jsonl:recovered#s-1").code == 0
+
+
+def test_export_reads_up_to_the_unreadable_page():
+    events = [record("append", item=user(f"u{number}", "x" * 300)) for number in range(300)]
+    put("s.jsonl", log(header(session_id="s-1"), *events))
+    answered("import", "s.jsonl", url="sqlite:s.db")
+    data = bytearray(Path("s.db").read_bytes())
+    data[20 * 4096 : 21 * 4096] = b"\xff" * 4096
+    Path("s.db").write_bytes(data)
+    damage = answered("verify", url="sqlite:s.db", code=1)["damage"]
+    assert [bool(one["commands"]) for one in damage] == [True, True]
+    result = store("export", "s-1", url="sqlite:s.db")
+    assert (result.code, len(result.out.splitlines()) > 50) == (3, True)
+    assert "before that are written, no others" in result.err
 
 
 def damage_the_end_of_a_log():
@@ -232,7 +261,7 @@ def test_damaged_session_is_not_reported_as_missing():
     assert not Path("s/s-1.jsonl").exists()
 
 
-@pytest.mark.parametrize("command", [["export", "s-1"], ["append", "s-1"], ["import", "s.jsonl"]])
+@pytest.mark.parametrize("command", [["show", "s-1"], ["append", "s-1"], ["import", "s.jsonl"]])
 def test_error_names_file_and_byte_of_the_damage(command):
     """It said `event 4: the event is not the stored one`, or named a line of standard input."""
     damage_the_end_of_a_log()

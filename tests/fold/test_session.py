@@ -261,6 +261,14 @@ def test_end_of_other_turn_is_problem(events):
     assert (fold.codes, fold.state.main().last) == (["LORE213"], None)
 
 
+def test_first_end_after_later_turns_belongs_to_its_turn():
+    fold = Fold(started(), start(1), start(2), start(3), end(1, read=5), end(3, read=6), end(2, read=7))
+    assert (fold.codes, fold.usage.read_tokens, fold.state.main().last.turn) == ([], 18, 3)
+    fold.take(end(1, read=9))
+    assert [problem.message for problem in fold.problems] == ["turn 1 ends, which has ended before or did not start"]
+    assert fold.usage.read_tokens == 18
+
+
 def test_usage_adds_up_and_unknown_counts_stay_unknown():
     sums = Fold(started(), start(1), end(1, read=5, uncached=1), start(2), end(2, read=5, uncached=1)).usage
     assert (sums.turns, sums.read_tokens, sums.uncached_tokens, sums.write_tokens) == (2, 10, 2, None)

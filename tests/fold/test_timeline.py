@@ -164,7 +164,14 @@ def test_cleared_result_becomes_the_placeholder(fields, text):
     fold.take(event("tool_result_cleared", call_ids=["c", "x", "y"], **fields))
     assert (bytes(fold.item(0).output), causes(fold)) == (text, ["LORE117"])
     assert [change.detail for change in fold.state.main().since] == ["the agent cleared 1 tool result"]
-    assert [problem.message for problem in fold.problems] == ["results of 2 unknown tool calls were cleared"]
+    assert [problem.message for problem in fold.problems] == ["cleared results of 2 unknown tool calls"]
+
+
+def test_repeated_call_id_counts_once():
+    fold = Fold(started(), append(call("t", "c", output="long", status="completed")))
+    fold.take(event("tool_result_cleared", call_ids=["c", "c", "x", "x"]))
+    assert [change.detail for change in fold.state.main().since] == ["the agent cleared 1 tool result"]
+    assert [problem.message for problem in fold.problems] == ["cleared results of 1 unknown tool call"]
 
 
 def test_clearing_unknown_calls_is_not_noted():

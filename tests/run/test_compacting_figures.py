@@ -1,4 +1,4 @@
-"""Figures of a dry run: usage without pruned messages, the cheapest moment, the window, paid summaries.
+"""Figures of a dry run: usage without pruned messages, the window, paid summaries.
 
 Each of these could be wrong (the dearer moment chosen, a compaction that rewrites nothing) with every test green.
 """
@@ -8,7 +8,7 @@ from msgspec import structs
 
 from helpers.each import each
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.trial import PromptChange, TrialOutcome, most_context, usage_after_pruning
+from lore.compaction.trial import PromptChange, TrialOutcome, usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.compacted import verdict
@@ -59,29 +59,6 @@ RARELY = {"continuous_interval": 1, "keep_recent": 10}  # each prunes two messag
 OFTEN = {"continuous_interval": 4, "keep_recent": 2}
 
 
-def test_cheapest_waits_if_each_compaction_rewrites_much(tried):
-    data = talk(24, pause_after=8)
-    now, best = tried(data, **RARELY), tried(data, **RARELY, when="cheapest")
-    assert (best.when, {trigger.cost.warm for trigger in best.triggers}) == ("cheapest", {False})
-    assert best.totals.compacted.cost < now.totals.compacted.cost
-
-
-def test_cadence_that_waits_for_a_cold_cache_says_so(tried):
-    notes = []
-    fired = tried(talk(24, pause_after=8), explain=notes.append, **RARELY, when="cheapest").triggers
-    waits = [text for text in notes if "waits for a cold cache" in text]
-    assert waits[0] == "after turn 6: cadence waits for a cold cache: in a warm one it would not pay for itself"
-    cold = [text for text in notes if text.endswith("the cache is cold, for which it waited")]
-    assert len(cold) == len(fired) == 2
-
-
-def test_cheapest_compacts_a_warm_cache_that_pays(tried):
-    data = talk(24)
-    now, best = tried(data, **OFTEN).totals, tried(data, **OFTEN, when="cheapest").totals
-    assert (now.fired, best.fired) == (6, 5)  # the first would not pay within as many requests as came before it
-    assert best.compacted.cost < best.without.cost
-
-
 def test_overfull_turns_are_counted_on_both_sides(tried):
     assert tried(talk(12), **OFTEN, window=20_000).totals.overfull == (4, 0)
     small = tried(talk(12), window=1_000, keep_recent=2)
@@ -126,38 +103,11 @@ def test_turn_is_priced_by_its_own_model(tried):
     assert tried(talk(3, extra=[dear]), **OFTEN).totals.without == tried(talk(3), **OFTEN).totals.without
 
 
-ASKED = {"context_sources": (ContextSource("git", ("true",)),), "context_token_cap": 500}
-MOST = most_context(Compaction(**ASKED))
-
-
-def test_outside_context_is_paid_in_every_turn(tried):
-    without, with_sources = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **ASKED)
-    more = with_sources.totals.compacted.prompt_tokens - without.totals.compacted.prompt_tokens
-    turns = sum(trigger.cost.turns or 0 for trigger in with_sources.triggers)
-    assert more == pytest.approx(turns * MOST, rel=0.05)
-    assert with_sources.totals.saved < without.totals.saved
-    assert with_sources.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(MOST, rel=0.05)
-
-
-def test_gap_without_pruning_pays_for_context(tried):
-    gaps = {"gap_secs": PAUSE // 2, "keep_recent": 500}
-    assert tried(talk(8, pause_after=5), **gaps).triggers == []
-    (gap,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
-    assert (gap.trigger, gap.pruned, gap.after_tokens - gap.before_tokens) == ("gap", 0, pytest.approx(MOST, rel=0.05))
-    assert gap.cost.next_warm == pytest.approx(gap.cost.next_cold)  # the cached prompt stays cached
-    assert 0 < gap.cost.next_warm < 0.01
-    assert -0.01 < gap.cost.saved < 0
-
-
-def test_retracted_message_asks_sources_once(tried):
-    back = [
-        record("append", item=user("taken"), at=at(PAUSE * 3)),
-        record("remove", uuids=["taken"], at=at(PAUSE * 3 + 1)),
-        record("append", item=user("said"), at=at(PAUSE * 3 + 2)),
-        record("turn_started", turn=3, at=at(PAUSE * 3 + 2)),
-    ]
-    gaps = {"gap_secs": PAUSE // 2, "keep_recent": 500}
-    assert len(tried(talk(2, extra=back), **gaps, **ASKED).triggers) == 1
+def test_sources_are_neither_asked_nor_counted(tried):
+    sources = {"context_sources": (ContextSource("git", ("false",)),), "context_token_cap": 500}
+    without, with_sources = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **sources)
+    assert with_sources.totals == without.totals
+    assert "and the up to 500 tokens that they add are not counted" in " ".join(with_sources.notes)
 
 
 def test_prompts_are_at_most_99_percent_shorter(tried):
@@ -188,7 +138,6 @@ BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_t
     (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
     (PromptChange(1_000, 8_450, 200), 1_000, 240),  # more was pruned than was read
     (PromptChange(0, 0, 0), 9_000, 490),
-    (PromptChange(1_000, 0, 200, new=200), 9_000, 690),  # inserted after the cached prefix
     (PromptChange(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
     (PromptChange(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
     (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone

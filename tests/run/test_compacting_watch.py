@@ -17,7 +17,6 @@ from lore.commands.compact import watch
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.model.items import CompactDivider
-from lore.run.rules import packaged
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
 from lore.store.locks import trylock
@@ -85,7 +84,7 @@ def talked(exchanges, kind=Counting):
 
 def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
     messages, errors = [], []
-    Watch(store, settings, packaged(), Hands(Script(*actions), messages.append, errors.append, lambda: now)).run()
+    Watch(store, settings, Hands(Script(*actions), messages.append, errors.append, lambda: now)).run()
     return messages, errors
 
 
@@ -179,13 +178,6 @@ def test_missing_source_does_not_end_the_watch(tmp_path):
     assert messages[0].endswith(" tokens of outside context")
 
 
-def test_waiting_cadence_fires_in_a_cold_cache():
-    store, session = talked(4)
-    settings = Compaction(continuous_interval=2, keep_recent=2, when="cheapest", summary_tokens=5_000)
-    assert watched(store, settings=settings, now=BEGUN + 10)[0] == []
-    assert len(watched(store, settings=settings, now=BEGUN + 1_000)[0]) == 1
-
-
 def test_session_begun_again_is_another_session():
     store = Counting()
     session = begin_session(store)
@@ -231,7 +223,7 @@ def test_damaged_session_is_reported_once(tmp_path):
     log.write_bytes(bytes(log.stat().st_size))
     messages, errors = [], []
     hands = Hands(Script(*[lambda: None] * 3), messages.append, errors.append, lambda: BEGUN + 60)
-    watch(url, CADENCE, packaged(), hands)
+    watch(url, CADENCE, hands)
     assert messages == ["s2: cadence: 6 messages pruned, 2 kept"]
     assert len([entry for entry in errors if "s1" in entry]) == 1
 

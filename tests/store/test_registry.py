@@ -140,3 +140,22 @@ def test_note_is_printed_once_without_password(capsys):
     for _ in range(2):
         print_note_once("postgresql://u:hunter2@h/db said\x1b[31m so")
     assert capsys.readouterr().err == "note: postgresql://u:***@h/db said\ufffd[31m so\n"
+
+
+@pytest.mark.parametrize(("url", "hint"), [
+    ("memory:agent", "memory: without a name; or, to keep the sessions, sqlite:FILE"),
+    ("memory://x", "memory: without a name"),
+    ("memory", "write the kind, a colon, and the place: stores: memory:, jsonl:DIR, sqlite:FILE"),
+    (":memory:", "write the kind, a colon, and the place: stores: memory:"),
+])  # fmt: skip
+def test_misspelt_store_in_memory_names_what_to_type(url, hint):
+    """`memory:agent` opened a store that forgot everything."""
+    with pytest.raises(StoreError) as caught:
+        open_store(url)
+    assert hint in caught.value.hint
+
+
+def test_session_of_memory_store_names_a_store_that_stays():
+    with pytest.raises(UnknownSessionError) as caught:
+        read_log(SessionAddress("memory:", "s1"))
+    assert caught.value.hint == "a store in memory is empty in each new process; name one that stays, as in sqlite:FILE"

@@ -297,3 +297,43 @@ def test_reload_renames_held_items_everywhere(store, mine, theirs):
     mine.save()
     assert items(stored(store)) == ["d", "u1", "u2", "u1-2"]
     assert_stored(mine)
+
+
+CHANGING = {
+    "user": lambda session: session.user("more"),
+    "apply": lambda session: session.apply(message("u9")),
+    "request": lambda session: session.request(),
+    "request_async": lambda session: asyncio.run(session.request_async()),
+    "assistant": lambda session: session.assistant("yes"),
+    "assistant_async": lambda session: asyncio.run(session.assistant_async(answered())),
+    "failed": lambda session: session.failed("busy"),
+    "change": lambda session: session.change(model="claude-opus-5"),
+    "begin_turn": lambda session: session.begin_turn(),
+    "compact": lambda session: session.compact("earlier", keep=1),
+    "note": lambda session: session.note({"a": 1}),
+    "save": lambda session: session.save(),
+    "save_async": lambda session: asyncio.run(session.save_async()),
+    "reload": lambda session: session.reload(),
+    "log": lambda session: session.log(),
+}
+
+
+async def answered():
+    return "yes"
+
+
+@pytest.mark.parametrize("call", CHANGING.values(), ids=CHANGING)
+def test_closed_session_refuses_every_change(call, tmp_path):
+    """`user` was accepted, and lost; `save` named the store."""
+    with lore.open(f"jsonl:{tmp_path}", "s", model="claude-sonnet-4-5") as session:
+        session.user("one")
+        session.request()
+        session.assistant("done")
+        session.user("two")
+        session.request()
+    before = session.state
+    with pytest.raises(LoreError, match="session 's' is closed") as caught:
+        call(session)
+    assert caught.value.hint.startswith("open it again")
+    assert (session.state, session.close()) == (before, None)
+    assert session.messages()[0].text == "one"

@@ -24,7 +24,7 @@ from lore.asking import SummaryError
 from lore.cache.rules import DatedRules
 from lore.commands import common, flags
 from lore.compaction.activity import UNTIMED, SessionActivity
-from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger, Waiting
+from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
 from lore.compaction.entries import tokens_of
 from lore.compaction.executor import execute, judge_moment, token_scale
@@ -181,7 +181,7 @@ def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded)
 
     hands = Hands(wait, say, common.tell, explain=common.tell if options.verbose else None)
     with suppress(KeyboardInterrupt), _signals(signal.default_int_handler, signal.SIGTERM, signal.SIGINT):
-        watch(options.session, policy, Dated.of(settings).rules(), hands, settings.settings)
+        watch(options.session, policy, hands, settings.settings)
     return 0
 
 
@@ -261,12 +261,7 @@ class SessionCompaction:
         """Return the outcome with the events to write, or the reason for writing nothing; raises SummaryError."""
         session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
         dependencies = dependencies_of(policy, common.tell, session.id, tracker.agent or "", tracker.user or "")
-        cache = session_costs(session, chain, self._rules, now)
-        waiting = Waiting()
-        firing = judge_moment(tracker, chain, policy, (trigger,), now=now, waiting=waiting, cache=cache, tell=self._log)
-        if waiting.for_cold_cache:
-            reason = "the cache is warm, and waiting until it is cold costs less"
-            return f'Nothing was compacted: {reason} (when = "cheapest").'
+        firing = judge_moment(tracker, chain, policy, (trigger,), now=now, tell=self._log)
         few = f"Nothing was compacted: there are no messages except the last {policy.keep_recent}, which stay"
         if firing is None:
             if trigger == "gap" and policy.gap_secs and not tracker.chain(chain.id).is_timed:
@@ -368,7 +363,7 @@ def _result(
     )  # fmt: skip
 
 
-def watch(url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, settings: Settings = _DEFAULTS) -> int:
+def watch(url: str, policy: Compaction | None, hands: Hands, settings: Settings = _DEFAULTS) -> int:
     """Watch a store, folding and remembering its sessions; raises LoreError if it is missing, or no trigger is on."""
     refuse_nested()
     remembers = settings.memory.is_on and settings.sessions.gap_secs > 0
@@ -383,4 +378,4 @@ def watch(url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, 
     with closing(open_existing(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # each message once
         hands.tell(f"watching {mask_url(url)}")
         memory = None if make is None else make(store, settings, policy, tell=hands.tell, clock=hands.clock)
-        return Watch(store, policy, rules, hands, memory, divider=settings.assemble.divider).run()
+        return Watch(store, policy, hands, memory, divider=settings.assemble.divider).run()

@@ -12,7 +12,7 @@ from lore.cache.prices import is_partial
 from lore.commands import flags
 from lore.commands.common import CommonOptions, find_settings, log, out, redact_errors, refuse, takes, write_json
 from lore.errors import LoreError
-from lore.fold.turns import STATES, clear_impossible_counts
+from lore.fold.turns import MOST_UNENDED, STATES, clear_impossible_counts
 from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import UsageResult
@@ -66,11 +66,11 @@ class Folded(NamedTuple):
 
 
 class TurnRows:
-    """Collects a session's requests. As in the fold, only the last two requests of a chain can end."""
+    """Collects a session's requests, and their ends as the fold accepts them."""
 
     def __init__(self) -> None:
         self.rows: list[results.TurnResult] = []
-        self._latest: dict[str, list[int]] = {}
+        self._places: dict[str, list[int]] = {}  # by chain: the last two requests, and earlier ones that are open
         self._inherited: set[int] = set()  # places of requests that a fork's log holds, and another session sent
         self._clients: set[str] = set()  # the programs that noted the usage of the others
 
@@ -82,11 +82,12 @@ class TurnRows:
 
     def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
         """Add a turn's start or end; the end of any other turn is ignored."""
-        places = self._latest.get(event.chain, [])
+        places = self._places.get(event.chain, [])
         if isinstance(event, e.TurnStarted):
             if event.call is not None and event.call.inherited_from:
                 self._inherited.add(len(self.rows))
-            self._latest[event.chain] = [*places[-1:], len(self.rows)]
+            open_places = [place for place in places[:-1] if self.rows[place].state == "open"][-MOST_UNENDED:]
+            self._places[event.chain] = [*open_places, *places[-1:], len(self.rows)]
             self.rows.append(results.TurnResult(event.chain, event.turn, "open", event.at))
             return
         place = next((place for place in reversed(places) if self.rows[place].turn == event.turn), None)
@@ -95,10 +96,10 @@ class TurnRows:
         row, counts = self.rows[place], {} if event.usage is None else _counts(event.usage)
         if event.usage is not None and place not in self._inherited:
             self._clients.add(event.usage.client)
-        if place == places[-1]:
+        if place == places[-1] or row.state == "open":
             ended = {**dict.fromkeys(e.SUMMED_COUNTS), **counts}
             self.rows[place] = msgspec.structs.replace(row, state=STATES[type(event)], ended_at=event.at, **ended)
-        elif counts:  # late usage of the previous turn
+        elif counts and place == places[-2]:  # corrected usage of the previous turn
             self.rows[place] = msgspec.structs.replace(row, **counts)
 
 

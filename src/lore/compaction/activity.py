@@ -1,4 +1,4 @@
-"""Track a session's exchanges, the times at which people spoke, and how often requests were made.
+"""Track a session's exchanges, the times at which people spoke, and how many requests were made.
 
 `SessionActivity` follows events at O(1) each. An exchange is counted when its message comes; a compaction removes none,
 and a message that was taken back, or that is logged again under its uuid, is counted at most once. Times are seconds
@@ -132,8 +132,6 @@ class SessionActivity:
         self.moves = 0  # items that a person's exchange added to the main chain
         self.moved_at: float | None = None  # when the last of them was added
         self._chains: dict[str, ChainActivity] = {}
-        self._pauses: list[float] = []
-        self._last_turn: float | None = None
         self._is_personal = False  # whether the latest user message was a person's
         for event in events:
             self.add(event)
@@ -157,10 +155,6 @@ class SessionActivity:
         at = parse_timestamp(event.at)
         if isinstance(event, e.TurnStarted):
             self.requests += 1
-            if (pause := self.pause(at)) is not None:
-                self._pauses.append(pause)
-        if is_turn and at is not None:
-            self._last_turn = at
         if event.chain != e.MAIN or isinstance(event, e.TurnFailed | e.TurnCanceled):
             return
         if isinstance(event, e.Append):
@@ -171,11 +165,3 @@ class SessionActivity:
             self.moves += self._is_personal
         if self._is_personal and at is not None:
             self.moved_at = at
-
-    def pause(self, now: float | None) -> float | None:
-        """Return the seconds since a request last began or ended; None if no time is known."""
-        return None if self._last_turn is None or now is None else now - self._last_turn
-
-    def requests_until_pause(self, lifetime: float) -> int:
-        """Return how many requests are made, on average, before a pause longer than `lifetime` seconds; at least 1."""
-        return max(1, self.requests // (1 + sum(pause > lifetime for pause in self._pauses)))

@@ -49,9 +49,8 @@ class Firing(NamedTuple):
 
 @dataclass(slots=True)
 class Waiting:
-    """What the compactions of one session wait for, from one moment to the next."""
+    """What earlier compactions of one session left: failed summaries, and what was reported."""
 
-    for_cold_cache: bool = False  # a cadence waits (`when = "cheapest"`)
     failures: int = 0  # summaries that failed in a row
     until: int = 0  # the number of requests before which no summary is asked for
     knows_untimed: bool = False  # it was reported that the session holds no times

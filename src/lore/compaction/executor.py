@@ -22,10 +22,9 @@ from lore.asking import Summarizer, SummaryError, SummaryRequest
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Waiting, Window
-from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, saving
+from lore.compaction.costs import TokenScale
 from lore.compaction.entries import count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
-from lore.compaction.passes import summarize_in_passes
 from lore.compaction.policy import (
     NOTHING_LEFT,
     PolicyInput,
@@ -38,6 +37,7 @@ from lore.compaction.policy import (
     summary_room,
 )
 from lore.compaction.settings import Compaction
+from lore.compaction.summaries import summarize
 from lore.compaction.transcripts import summary_in
 from lore.model.canonical import encode
 from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, Event, PatchToolCall, ToolResultCleared
@@ -75,7 +75,7 @@ class Prepared(NamedTuple):
     at: float | None  # when the firing was judged
 
 
-# triggers and costs
+# triggers
 
 
 def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
@@ -99,17 +99,15 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
 
 def judge_moment(
     activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
-    now: float | None, waiting: Waiting | None = None, cache: CacheCosts | None = None, agent: str | None = None,
-    scale: TokenScale | None = None, tokens: int | None = None, tell: Tell | None = None,
+    now: float | None, waiting: Waiting | None = None, agent: str | None = None, scale: TokenScale | None = None,
+    tokens: int | None = None, tell: Tell | None = None,
 ) -> Firing | None:  # fmt: skip
     """Return the trigger to carry out now.
 
-    `waiting` has what earlier moments left, and is updated: whether a cadence waits for a cold cache, which `cache`
-    tells (`when = "cheapest"`), and how long no summary is asked for after one failed. A full window never waits. The
-    window is compared with the usage of the chain's requests: `scale`, and `tokens`, the estimate of its timeline, are
-    computed if they are not given. `tell` receives why each trigger fires or is skipped.
+    `waiting` says how long no summary is asked for after one failed; a full window never waits. The window is compared
+    with the usage of the chain's requests: `scale`, and `tokens`, the estimate of its timeline, are computed if they
+    are not given. `tell` receives why each trigger fires or is skipped.
     """
-    waiting = waiting or Waiting()
     head = 0
     if settings.window and "overflow" in triggers:
         scale = token_scale(activity, chain) if scale is None else scale
@@ -117,39 +115,12 @@ def judge_moment(
         settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
     inputs = PolicyInput(activity.chain(chain.id), chain.entries, settings, now, agent, head, tokens)
     firing = find_due(inputs, triggers, tell=tell)
-    is_warm = None if cache is None else cache.is_warm(activity.pause(now))
-    if firing is None and waiting.for_cold_cache and is_warm is False:
-        waited = find_due(inputs, ("manual",))
-        firing = None if waited is None else waited._replace(trigger="cadence", reason="the cache is cold")
-        waiting.for_cold_cache = False
-        if firing is not None and tell is not None:
-            tell(f"cadence fires: {firing.reason}, for which it waited")
-    elif firing is not None:
-        waiting.for_cold_cache = (
-            cache is not None and bool(is_warm) and settings.when == "cheapest" and firing.trigger == "cadence"
-            and not _pays_while_warm(firing, activity, chain, settings, cache, scale or token_scale(activity, chain))
-        )  # fmt: skip
-        if waiting.for_cold_cache and tell is not None:
-            tell("cadence waits for a cold cache: in a warm one it would not pay for itself")
-        firing = None if waiting.for_cold_cache else firing
-    remaining = waiting.until - activity.requests
+    remaining = 0 if waiting is None else waiting.until - activity.requests
     if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
         return firing
     if tell is not None:
         tell(f"{firing.trigger} waits: the last summary failed; {remaining:,} requests until the next try")
     return None
-
-
-def _pays_while_warm(
-    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: CacheCosts, scale: TokenScale
-) -> bool:
-    """Return whether a cadence pays for itself in the average number of requests before the warm cache expires."""
-    before = tokens_of(chain.entries)
-    after = tokens_of(kept_entries(chain.entries, firing.cut)) + summary_request(chain, firing, settings).tokens
-    growth = before // max(1, activity.requests)
-    sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, growth)
-    saved = saving(sizes, cache, activity.requests_until_pause(cache.lifetime or 0), warm=True)
-    return saved is None or saved >= 0
 
 
 # carrying out a firing
@@ -205,7 +176,7 @@ def _summaries(
         dependencies.memory.before_drop(chain.entries, firing.cut.place)
     reason = "the summariser's would make the prompt longer"
     try:
-        yield summarize_in_passes(dependencies.summarizer, request, settings, tell=dependencies.tell)
+        yield summarize(dependencies.summarizer, request, settings, tell=dependencies.tell)
     except SummaryError as error:
         if not firing.marker:
             raise

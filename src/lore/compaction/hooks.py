@@ -19,7 +19,6 @@ from lore.asking import SummaryError
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, SessionMemory, Trigger, Waiting
 from lore.compaction.commands import is_nested
-from lore.compaction.costs import CacheCosts
 from lore.compaction.executor import Dependencies, Prepared, finish, judge_moment, prepare
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
@@ -54,7 +53,6 @@ def run_in_thread(make: Callable[[], T], name: str) -> Future[T]:
 class Continuous:
     """Compacts one stored session by a policy, and remembers; without settings and memory it does nothing.
 
-    `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits.
     `dependencies.tell` receives notes for the user, `explain` why each trigger fires or is skipped.
     `events` are those of the session, if they are at hand: else they are read from the store. `waiting` is what an
     earlier object left of this session.
@@ -62,12 +60,12 @@ class Continuous:
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
-        cache: CacheCosts | None = None, memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
+        memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
         explain: Tell | None = None, events: Iterable[Event] | None = None, waiting: Waiting | None = None,
     ) -> None:  # fmt: skip
         if fault := "" if settings is None else settings.fault():
             raise LoreError(f"compaction: {fault}")
-        self.stored, self.cache = stored, cache
+        self.stored = stored
         self.waiting = waiting or Waiting()
         self.is_locked = False  # the last compaction was skipped because another one holds the lock
         self._settings, self._agent, self._memory, self._explain = settings, agent, memory, explain
@@ -138,7 +136,7 @@ class Continuous:
         return with_streamed_text(self.stored.state.chain(MAIN))
 
     def due(self, triggers: tuple[Trigger, ...], now: float) -> Firing | None:
-        """Return which of the triggers is due, or a cadence that waited for a cold cache."""
+        """Return which of the triggers is due."""
         settings = self._settings
         if settings is None:
             return None
@@ -149,8 +147,7 @@ class Continuous:
         is_named = self._agent and tracked.last_spoken(self._agent)[0]
         agent = self._agent if is_named else None  # a harness of one agent need not name it in its events
         return judge_moment(
-            self.activity, chain, settings, triggers, now=now, waiting=self.waiting, cache=self.cache, agent=agent,
-            tell=self._explain,
+            self.activity, chain, settings, triggers, now=now, waiting=self.waiting, agent=agent, tell=self._explain,
         )  # fmt: skip
 
     def compact(self, firing: Firing, now: float) -> CompactionOutcome | None:

@@ -5,11 +5,8 @@ Without a `[compaction]` table nothing is probed, read or spent.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
-When = Literal["now", "cheapest"]
 MOST = 1_000_000_000  # units of any count: no window is larger, no pause longer, and dates stay dates
 SUMMARIZERS = ("extractive", "command", "openai")
 _COUNTS = (
@@ -40,12 +37,11 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     gap_secs: int = 0  # a pause after which the user's return compacts
     gap_max_lookback_secs: int = 86_400  # sources are asked about at most so long a time
     window: int = 0  # tokens of the model's context window; 0: unknown, and overflow is never judged
-    when: When = "now"
     context_token_cap: int = 2_000  # tokens that the sources may add
     context_sources: tuple[ContextSource, ...] = ()
     summarizer: str = "extractive"
     summary_tokens: int = 1_024  # that a summary may have
-    summarizer_window: int = 60_000  # tokens that a summariser reads at once; 0: any number
+    summarizer_window: int = 200_000  # tokens that a summariser reads at once; 0: any number
     command: tuple[str, ...] = ()  # of the summariser "command"
     endpoint: str = ""  # of the summariser "openai"
     model: str = ""
@@ -95,4 +91,3 @@ def outside_settings(compaction: Compaction, *, sources: bool = True) -> dict[st
 
 
 TRIAL_SETTINGS = Compaction(keep_recent=20)  # what a trial keeps without a policy
-WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried without a policy

@@ -13,9 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lore.cache.rules import DatedRules
 from lore.compaction.base import SessionMemory, StoreMemory, Waiting, is_idle
-from lore.compaction.costs import session_costs
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
@@ -28,7 +26,7 @@ from lore.model.state import DividerPlace
 from lore.prompt.base import Rules as Assembly
 from lore.prompt.layout import is_real
 from lore.session import Session
-from lore.store.base import ConflictError, Head, Store, StoreError, Tell, UnknownSessionError
+from lore.store.base import ConflictError, Head, Store, StoreError, Tell, UnknownSessionError, verify_hint
 from lore.store.registry import mask_url
 from lore.store.reserved import drop_reserved
 from lore.store.session import StoredSession
@@ -64,10 +62,10 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: DatedRules, hands: Hands,
-        memory: StoreMemory | None = None, *, divider: DividerPlace = "before",
+        self, store: Store, settings: Compaction | None, hands: Hands, memory: StoreMemory | None = None, *,
+        divider: DividerPlace = "before",
     ) -> None:  # fmt: skip
-        self._store, self._settings, self._rules, self._hands = store, settings, rules, hands
+        self._store, self._settings, self._hands = store, settings, hands
         self._divider: DividerPlace = divider
         self._memory, self._gap_secs = memory, 0 if memory is None else memory.gap_secs
         self._heads: dict[str, Head] = {}  # of the sessions, as they were looked at
@@ -137,9 +135,8 @@ class Watch:
             return False
         unsent = chain.entries.since(min(chain.sent_entries, len(chain.entries)))
         has_message = any(is_real(entry.item) for entry in unsent)  # only then a pause has ended
-        continuous.cache = session_costs(stored.state, chain, self._rules, now)
         firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
-        watched.looks_again = watched.waiting.for_cold_cache
+        watched.looks_again = False
         if firing is None:
             return False
         try:
@@ -161,7 +158,7 @@ class Watch:
         events = Session.events_of(data.log)
         header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store accepts such a session: another program wrote it
-            raise StoreError("the log has no header", hint="`lore store verify` shows the damage")
+            raise StoreError("the log has no header", hint=verify_hint(self._store.url))
         watched = self._seen.get(session_id)
         if watched is None or watched.header != header:
             memory = None if self._memory is None else self._memory.of_session(header)

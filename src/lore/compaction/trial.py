@@ -3,8 +3,8 @@
 The policy is asked when a harness would ask it (after each finished turn, when a person speaks, before each turn). A
 copy of the session is folded next to the recorded one, and each compaction is applied to it before the next one is
 sought. A recorded event about items that the policy has pruned changes nothing; a recorded compaction stays, and keeps
-those of its items that are still there. The summary is the extractive one; outside sources are not asked, and counted
-with the most tokens that they may add. Only the main chain is considered. Costs O(1) per event and O(items) per
+those of its items that are still there. The summary is the extractive one; outside sources are not asked, and what they
+would add is not counted. Only the main chain is considered. Costs O(1) per event and O(items) per
 compaction.
 
 The recorded side is the recorded usage. A turn without usage gets a predicted one, from times and lifetimes, and is
@@ -29,7 +29,7 @@ from lore.cache.prices import Price, is_partial
 from lore.cache.rules import DatedRules
 from lore.compaction import costs as c
 from lore.compaction.activity import TURN_ENDS, SessionActivity
-from lore.compaction.base import Firing, Trigger, Waiting, Window
+from lore.compaction.base import Firing, Trigger
 from lore.compaction.entries import TimelineSizes, head_tokens, tokens_of_size
 from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.extractive import Extractive
@@ -46,7 +46,6 @@ from lore.model.state import Chain, FoldedSession, with_streamed_text
 from lore.model.times import parse_timestamp
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
-from lore.untrusted import SourceText, context_refresh
 
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
@@ -61,6 +60,8 @@ class TrialOutcome(NamedTuple):
     is_timed: bool  # the time of an exchange is known
     pause: float | None  # longest pause before a message, in seconds
     refused: Counter[Trigger]  # compactions that would not have made the prompt shorter
+    format: str = "lore"  # of the recording
+    model: str = ""  # as its requests name it
 
 
 def order_turn_ends(reads: Iterable[Read]) -> Iterator[tuple[Read, Event]]:
@@ -120,7 +121,6 @@ class _TrialFiring:
     sizes: c.PromptSizes
     costs: c.CacheCosts  # at the time
     summary: Decimal | None  # its cost
-    changes_history: bool
     first: int  # turns before it
     warm: bool | None = None  # whether the next request found a warm cache
 
@@ -156,14 +156,11 @@ class Trial:
         self._refusals = Counter[Trigger]()  # compactions that would not have made the prompt shorter
         self._pause: float | None = None  # longest pause before a message, in seconds
         self._pruned_uuids: set[str] = set()
-        self._added_tokens = 0  # tokens that compactions added and that are still there, outside context included
-        self._context = 0  # those of outside context, which has no events here: no source is asked
-        self._new_tokens = 0  # tokens added without pruning since the last request
+        self._added_tokens = 0  # tokens of summaries that are still there
         self._is_rewritten = False  # something was pruned or shortened since the last request
         # questions to the policy
         self._turn_ended = False  # and the policy was not asked since
         self._gap_is_open = False  # a person spoke, and the time is not known yet
-        self._waiting = Waiting()
         self._last_decisions: dict[str, str] = {}  # the last decision by trigger
 
     def before(self, event: Event) -> None:
@@ -204,13 +201,13 @@ class Trial:
         activity = self._activity.chain(self._name)
         return TrialOutcome(
             self._settings, self._triggers(), self._totals(), activity.exchanges, activity.is_timed, self._pause,
-            +self._refusals,
+            +self._refusals, self._recorded().format or "", self._recorded().chain(self._name).model or "",
         )  # fmt: skip
 
     def _apply(self, event: Event) -> None:
         self._activity.add(event)
         if isinstance(event, CompactApplied):
-            self._added_tokens = self._context = 0
+            self._added_tokens = 0
             if self._pruned_uuids:
                 preserved = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._pruned_uuids])
                 event = replace(event, preserved_uuids=preserved)
@@ -235,9 +232,16 @@ class Trial:
             pauses = (self._pause, pause_before_message(inputs))
             self._pause = max((pause for pause in pauses if pause is not None), default=None)
         firing = judge_moment(
-            self._activity, chain, settings, triggers, now=at, waiting=self._waiting, cache=self._costs,
-            agent=agent, scale=self._scale, tokens=self._tokens(), tell=None if self._tell is None else self._explain,
-        )  # fmt: skip
+            self._activity,
+            chain,
+            settings,
+            triggers,
+            now=at,
+            agent=agent,
+            scale=self._scale,
+            tokens=self._tokens(),
+            tell=None if self._tell is None else self._explain,
+        )
         if firing is not None:
             self._fire(firing, chain, at)
 
@@ -250,61 +254,49 @@ class Trial:
 
     def _tokens(self) -> int:
         """Estimate the copy's timeline with outside context. Costs O(changes since the last call)."""
-        return self._copy_sizes.tokens_of(self._folding.chain(self._name).entries) + self._context
+        return self._copy_sizes.tokens_of(self._folding.chain(self._name).entries)
 
     def _fire(self, firing: Firing, chain: Chain, at: float | None) -> None:
         """Apply a compaction to the copy."""
         settings, scale = self._settings, self._scale
-        before, asks = self._tokens(), list[Window]()
-
-        def ask(window: Window) -> tuple[SourceText, ...]:
-            asks.append(window)
-            return (SourceText("", " "),)  # sources that are asked add one event, whatever they answer
-
-        outcome = execute(self._folding.state(), chain.id, firing, settings, Dependencies(Extractive(), ask), at=at)
+        before = self._tokens()
+        outcome = execute(self._folding.state(), chain.id, firing, settings, Dependencies(Extractive()), at=at)
         self._refusals[firing.trigger] += bool(outcome.refused)
         if not outcome.events:
             return
         for event in outcome.events:
             self._activity.add(event)
             self._folding.apply(event)
-            if isinstance(event, CompactApplied):  # earlier additions are gone; the summary as the timeline counts it
-                self._added_tokens, self._context = tokens_of_size(len(event.summary) - 2), 0
-        context = most_context(settings) if settings.context_sources and asks else 0
+            if isinstance(event, CompactApplied):  # earlier ones are gone; the summary as the timeline counts it
+                self._added_tokens = tokens_of_size(len(event.summary) - 2)
         if outcome.pruned:
             self._pruned_uuids.update(entry.item.uuid for entry in pruned_entries(chain.entries, firing.cut))
-        self._added_tokens += context
-        self._context += context
-        self._new_tokens = 0 if outcome.pruned else self._new_tokens + context
-        self._is_rewritten = self._is_rewritten or not context or bool(outcome.pruned)
-        head = scale.head if outcome.changes_history else scale.prompt(before)
+        self._is_rewritten = True
         growth = self._growth // max(1, len(self._turns) - 1)
-        sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), head, growth)
+        sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), scale.head, growth)
         price = c.summary_price(self._rules, settings, sizes.before - sizes.head if outcome.pruned else 0, self._last)
         shown = round(firing.before * scale.rate) or sizes.before  # an overflow's is the one compared with the window
         after = max(0, sizes.after + shown - sizes.before)
         make_result = partial(
             FiredTrigger, trigger=firing.trigger, turn=self._turn, at=at, kept=outcome.kept, pruned=outcome.pruned,
-            context_tokens=None if context else 0, before_tokens=shown, after_tokens=after,
+            context_tokens=0 if firing.window is None else None, before_tokens=shown, after_tokens=after,
         )  # fmt: skip
-        self._firings.append(
-            _TrialFiring(make_result, sizes, self._costs, price, outcome.changes_history, len(self._policy_turns))
-        )
+        self._firings.append(_TrialFiring(make_result, sizes, self._costs, price, len(self._policy_turns)))
 
     # turns
 
     def _open_turn(self, event: TurnStarted) -> None:
         at, chain = parse_timestamp(event.at), self._recorded().chain(self._name)
         pause = None if at is None or self._last is None else at - self._last
-        if self._firings and (self._is_rewritten or self._new_tokens):
+        if self._firings and self._is_rewritten:
             self._firings[-1].warm = self._costs.is_warm(pause)
         tokens = self._sizes.tokens_of(chain.entries)
         removed = max(0, tokens - (self._tokens() - self._added_tokens))
         self._open = _Request(
             event.turn, at, chain.model, tokens, pause, chain.params,
-            PromptChange(self._scale.head, removed, self._added_tokens, self._is_rewritten, self._new_tokens),
+            PromptChange(self._scale.head, removed, self._added_tokens, self._is_rewritten),
         )  # fmt: skip
-        self._is_rewritten, self._new_tokens = False, 0
+        self._is_rewritten = False
         self._turn = event.turn
         self._last = self._last if at is None else at
 
@@ -341,8 +333,8 @@ class Trial:
     def _policy_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
         """Return what a recorded turn would have cost with the policy."""
         estimated, rate = request.change, self._scale.rate
-        removed, tokens, new = (round(n * rate) for n in (estimated.removed, estimated.added, estimated.new))
-        change = PromptChange(self._scale.head, removed, tokens, estimated.rewritten, new)
+        removed, tokens = (round(n * rate) for n in (estimated.removed, estimated.added))
+        change = PromptChange(self._scale.head, removed, tokens, estimated.rewritten)
         size = max(0, turn.tokens - removed + tokens)
         price = self._request_costs(request, size, turn.usage).price
         usage = None if turn.usage is None else usage_after_pruning(turn.usage, change)
@@ -381,7 +373,6 @@ class Trial:
         return CompactedTotals(
             turns=len(recorded), unbilled=self._without_usage, unpriced=sum(turn.cost is None for turn in recorded),
             recorded=self._compactions, fired=len(firings),
-            refreshed=sum(not firing.changes_history for firing in firings),
             without=_side_result(recorded, figures), summaries=c.dollars(summaries),
             compacted=_side_result(self._policy_turns, "estimated" if firings else figures),
             saved_without_summaries=c.dollars(saved),
@@ -424,13 +415,6 @@ class PromptChange(NamedTuple):
     removed: int  # recorded tokens after the head that are gone
     added: int  # tokens in their place
     rewritten: bool = False  # it is the first prompt since the compaction
-    new: int = 0  # added tokens that are sent for the first time
-
-
-def most_context(settings: Compaction) -> int:
-    """Return the most tokens that outside sources may add: their cap, and the boundary lines of each."""
-    empty = [SourceText(source.name, "") for source in settings.context_sources]
-    return settings.context_token_cap + tokens_of_size(len(context_refresh(empty, session_id="", at=0.0).encode()))
 
 
 def usage_after_pruning(usage: Usage, change: PromptChange) -> Usage | None:
@@ -447,7 +431,7 @@ def usage_after_pruning(usage: Usage, change: PromptChange) -> Usage | None:
     if change.rewritten or read_after_removed < 0 or read_after_removed == removed == 0:
         read = min(read, head)
     else:
-        read += change.added - change.new - removed
+        read += change.added - removed
     if usage.write_tokens is None:
         return replace(usage, read_tokens=read, uncached_tokens=size - read)
     uncached = min(usage.uncached_tokens or 0, size - read)

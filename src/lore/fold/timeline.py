@@ -175,21 +175,21 @@ def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
 
 def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
     """Replace the outputs of these calls by the placeholder (`CLEARED` if the event has none) and note the change."""
-    index, unknown_count = index_of(chain), 0
+    index, unknown_count, call_ids = index_of(chain), 0, dict.fromkeys(event.call_ids)
     placeholder = CLEARED if is_absent(event.placeholder) else event.placeholder
-    for call_id in event.call_ids:
+    for call_id in call_ids:
         place = index.call(call_id)
         item = chain.entries[place].item if place is not None else None
         if place is None or not isinstance(item, ToolCall):
             unknown_count += 1
             continue
         _replace_item(chain, index, place, replace(item, output=placeholder))
-    cleared_count = len(event.call_ids) - unknown_count
+    cleared_count = len(call_ids) - unknown_count
     if cleared_count:
         note_change(chain, Code.TOOL_RESULT_REWRITTEN, f"the agent cleared {count_of(cleared_count, 'tool result')}")
     if not unknown_count:
         return ()
-    return problem(Code.UNKNOWN_ID, f"results of {unknown_count} unknown tool calls were cleared")
+    return problem(Code.UNKNOWN_ID, f"cleared results of {count_of(unknown_count, 'unknown tool call')}")
 
 
 def remove(chain: Chain, event: e.Remove) -> Problems:

@@ -1,6 +1,6 @@
 """Turns in the fold: a turn starts, and it ends in one of three ways.
 
-A turn may end after the next one of its chain has started, because the end of a response can be written late.
+The end of a response can be written late, so a turn may end after the next ones of its chain have started.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ TurnEnd: TypeAlias = e.TurnCompleted | e.TurnFailed | e.TurnCanceled
 STATES = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 MOST_TOKENS = 10**9  # no request is longer
 _counts_of = attrgetter(*e.COUNTS)
+MOST_UNENDED = 16  # earlier turns of a chain that may still end: more requests at once are not made in one conversation
 
 
 def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
@@ -35,6 +36,8 @@ def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
     persisted = chain.persisted.last()
     if not is_absent(event.context) and (persisted is None or persisted.number != event.turn):
         chain.waiting = event
+    if chain.turn is not None and chain.last is None:
+        chain.unended = (*chain.unended, chain.turn.turn)[-MOST_UNENDED:]
     chain.previous, chain.last = None if chain.last is None else chain.last.turn, None
     chain.turn = OpenTurn(
         event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.given_up,
@@ -44,17 +47,22 @@ def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
 
 
 def end_turn(chain: Chain, event: TurnEnd) -> Problems:
-    """Close the latest turn; a second end replaces the first.
+    """Close the latest turn (a second end replaces the first), or an earlier one that has not ended yet.
 
-    A late end of the turn before is accepted and ignored; the end of any other turn is a problem.
+    A second end of the turn before the latest is accepted and ignored: some logs repeat it. That of any other turn, and
+    the end of a turn that did not start, is a problem.
     """
     usage, problems = clear_impossible_counts(event.usage)
-    if chain.turn is not None and event.turn == chain.turn.turn:
+    is_latest = chain.turn is not None and event.turn == chain.turn.turn
+    if is_latest or event.turn in chain.unended:
         response, hashes = (event.response_id, event.hashes) if type(event) is e.TurnCompleted else (None, None)
-        chain.last = ClosedTurn(event.turn, STATES[type(event)], event.at, usage, event.verdict, response, hashes)
-        return problems
-    if event.turn != chain.previous:
-        return problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} ends, which is not one of the latest two turns")
+        end = ClosedTurn(event.turn, STATES[type(event)], event.at, usage, event.verdict, response, hashes)
+        if is_latest:
+            chain.last = end
+        else:
+            chain.late, chain.unended = end, tuple(turn for turn in chain.unended if turn != event.turn)
+    elif event.turn != chain.previous:
+        return problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} ends, which has ended before or did not start")
     return problems
 
 

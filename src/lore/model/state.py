@@ -236,6 +236,8 @@ class Chain(Struct):
     turn: OpenTurn | None = None  # the latest request
     last: ClosedTurn | None = None  # the end of the latest request, once it has come
     previous: int | None = None  # the turn before the latest, if it ended in time: its end may come again; else None
+    unended: tuple[int, ...] = ()  # earlier turns whose end has not come yet, oldest first
+    late: ClosedTurn | None = None  # the end of an earlier turn that came last
     since: tuple[Change, ...] = ()  # changes after the latest request
     signs: tuple[Sign, ...] = ()  # signs seen after the latest request
     sent_entries: int = 0  # entries in the latest request

@@ -1,13 +1,14 @@
 """Session logs: events folded into a session, and its turns with their prompts.
 
 A log is read once. A turn is complete when its chain's next turn starts, because its usage may be recorded any time
-before, or when the log ends.
+before, or when the log ends. In lore's own logs it may end later, after the next ones have started.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import chain as chained
 from itertools import count
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.results.measured import Measurement
-from lore.model.state import Chain, FoldedSession
+from lore.model.state import Chain, ClosedTurn, FoldedSession
 from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
@@ -39,6 +40,8 @@ from lore.recording.overrides import complete_reads
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
+
+_MOST_AT_ONCE = 4  # open turns of a chain of lore's own log that wait for their ends
 
 
 class EventRecording(Recording):
@@ -125,15 +128,15 @@ class EventRecording(Recording):
             self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, message), self.reading, read.line, read.byte)
 
     def turns(self) -> Iterator[Turn]:
-        waiting: dict[str, Turn] = {}
+        waiting: dict[str, list[tuple[int, Turn]]] = {}  # by chain, with numbers in order of their start
+        numbers = count()
         successive = getattr(self.reader, "successive", False)  # a chain ends when the next one begins
         is_plain = not self.companions and self._completes is None
         for read in self.every_read() if is_plain else self.reads():  # problems are looked for here anyway
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             if type(event) is e.TurnStarted:
                 if successive and not self.watchful and event.chain not in self._assemblers:
-                    yield from map(self._complete_turn, waiting.values())
-                    waiting.clear()
+                    yield from self._complete_all(waiting)
                     self._forgotten += self._assemblers  # a file may hold any number of conversations
                     for name in self._assemblers:
                         self._folding.forget(name)
@@ -141,17 +144,19 @@ class EventRecording(Recording):
                     self._opaque_types.clear()
                 # the end of a recorded request follows directly after its start
                 for name in list(waiting) if self._origin.yields == "exchanges" else [event.chain]:
-                    if (turn := waiting.pop(name, None)) is not None:
-                        yield self._complete_turn(turn)
+                    yield from self._complete_turns(waiting.get(name, []))
                 self.apply(read, event)
-                waiting[event.chain] = self._start_turn(event.chain, read)
+                waiting.setdefault(event.chain, []).append((next(numbers), self._start_turn(event.chain, read)))
             elif type(read.value) is Problem:
                 file = os.path.join(self.shown, read.file) if read.file else self.shown  # of a folder that is read
                 self.problems.add(read.value, file)
             else:
                 self.apply(read, event)
-        for turn in waiting.values():
-            yield self._complete_turn(turn)
+                if isinstance(event, e.TurnCompleted | e.TurnFailed | e.TurnCanceled):
+                    late = self._folding.peek(event.chain).late
+                    for _, turn in waiting.get(event.chain, [])[:-1]:
+                        self._set_end(turn, late)
+        yield from self._complete_all(waiting)
 
     @property
     def _origin(self) -> type[Reader]:
@@ -181,9 +186,30 @@ class EventRecording(Recording):
         problems = [problem for derived in planned for problem in self._folding.derive(derived)]
         return (*problems, *self._folding.apply(event))
 
-    def _complete_turn(self, turn: Turn) -> Turn:
-        """Return a turn after setting what the end of its request says."""
-        last = self._folding.peek(turn.chain).last
+    def _complete_turns(self, turns: list[tuple[int, Turn]]) -> Iterator[Turn]:
+        """Yield a chain's turns and remove them from `turns`; in lore's own logs they wait for their ends."""
+        if not turns:
+            return
+        latest = turns[-1][1]
+        chain = self._folding.peek(latest.chain)
+        self._set_end(latest, chain.last)
+        while turns:
+            turn = turns[0][1]
+            has_ended = chain.last is not None if len(turns) == 1 else turn.number not in chain.unended
+            if self._folding.session.is_own and not has_ended and len(turns) < _MOST_AT_ONCE:
+                break
+            del turns[0]
+            yield turn
+
+    def _complete_all(self, waiting: dict[str, list[tuple[int, Turn]]]) -> Iterator[Turn]:
+        for name, turns in waiting.items():
+            if turns:
+                self._set_end(turns[-1][1], self._folding.peek(name).last)
+        yield from (turn for _, turn in merge(*waiting.values()))
+        waiting.clear()
+
+    def _set_end(self, turn: Turn, last: ClosedTurn | None) -> None:
+        """Set what the end of a turn's request says."""
         if last is not None and last.turn == turn.number:
             usage, name = last.usage, last.response_id
             if usage is not None and name is not None:  # only copies share both: a mock may give an id twice
@@ -191,7 +217,6 @@ class EventRecording(Recording):
             turn.usage, turn.verdict, turn.response_id, turn.hashes = usage, last.verdict, name, last.hashes
             if self._origin.clock == "first_line":
                 turn.answered = last.at
-        return turn
 
     def dialect_for(self, state: FoldedSession, chain: Chain | None = None) -> Dialect:
         """Return the dialect that the user named, else the chain's, else the session's, else Anthropic's."""

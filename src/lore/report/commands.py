@@ -7,13 +7,27 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lore.cache.counts import LONG_PROMPT
+from lore.cache.counts import LONG_PROMPT, SUGGESTED_WINDOW
 from lore.model.deferred import pattern
 from lore.report.plain import visible
 
 _ALTERED = pattern(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes hidden characters
 _AGO = pattern(r"(\d+)([smhdw])")
 _MANY = 20  # turns
+# By the format of an agent's logs: the agent, and the setting of its compaction. Sources, of 2026: the settings
+# references of Claude Code, Codex, Gemini CLI and OpenCode, and pi's page on compaction.
+_SETTINGS = {
+    "claude-code": ("Claude Code", '"autoCompactWindow": {tokens} in ~/.claude/settings.json'),
+    "codex": ("Codex", "model_auto_compact_token_limit = {tokens} in ~/.codex/config.toml"),
+    "gemini-cli": (
+        "Gemini CLI",
+        "model.compressionThreshold in ~/.gemini/settings.json: {tokens} / its window",
+    ),
+    "opencode": ("OpenCode", "compaction.reserved in opencode.json: the model's window minus {tokens}"),
+    "pi": ("pi", "compaction.reserveTokens in ~/.pi/agent/settings.json: the model's window minus {tokens}"),
+    "lore": ("an agent on lore", "window = {window} in [compaction], or lore.CompactionPolicy(window={window})"),
+}
+_SETTINGS["gemini-cli-json"] = _SETTINGS["gemini-cli"]
 _OVER_FILES = pattern(r"\blore (check|simulate)\b")
 
 
@@ -40,11 +54,25 @@ def shorten_path(path: str, home: str | None = None, most: int | None = None) ->
     return "/".join(parts)
 
 
+def compaction_command(quoted_path: str) -> str:
+    """Return the command that tries compacting on a recording; empty without a path that can be typed."""
+    return f"lore compact {quoted_path} --dry-run --window {SUGGESTED_WINDOW}" if quoted_path else ""
+
+
 def compaction_advice(turns: int, path: str) -> Iterator[tuple[str, str]]:
     """Yield the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
-    if turns >= _MANY and (quoted_path := in_shell(path, os.path.expanduser("~"))):
+    if turns >= _MANY and (command := compaction_command(in_shell(path, os.path.expanduser("~")))):
         purpose = f"{turns:,} prompts have over {LONG_PROMPT:,} tokens: what compacting earlier would have saved"
-        yield f"lore compact {quoted_path} --dry-run --window 200000", purpose
+        yield command, purpose
+
+
+def compaction_setting(log_format: str, window: int) -> str:
+    """Return the setting by which the agent that writes these logs compacts as a trial in this window did."""
+    tokens = window * LONG_PROMPT // SUGGESTED_WINDOW
+    if log_format in _SETTINGS:
+        agent, setting = _SETTINGS[log_format]
+        return f"to make it last, for {agent}: {setting.format(tokens=tokens, window=window)}"
+    return f"to make it last: lore knows no setting of this agent; compact by hand above {tokens:,} tokens"
 
 
 class OverviewSelection(NamedTuple):

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
-from lore.compaction.trial import TrialOutcome, most_context
+from lore.compaction.trial import TrialOutcome
 from lore.model.codes import Problem
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
+from lore.report.commands import compaction_command, compaction_setting
 from lore.report.console import Console, line
 from lore.report.plain import counted, when
 from lore.report.sentences.findings import format_prices, format_usage
@@ -18,8 +19,8 @@ from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 UNCONFIGURED = (
-    "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing. To try one: lore "
-    "compact PATH --dry-run --window 200000"
+    "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing. To try one: "
+    + compaction_command("PATH")
 )
 NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."
 _WARMTH = {True: "warm", False: "cold", None: "?"}
@@ -136,11 +137,7 @@ def verdict(outcome: TrialOutcome) -> str:
 
 def _describe_saving(totals: CompactedTotals) -> str:
     """Return whether a policy that fired would have saved money, and why not."""
-    saved, cost, compactions = totals.saved_without_summaries, totals.without.cost, totals.fired - totals.refreshed
-    parts = [counted(compactions, "compaction")] if compactions or not totals.refreshed else []
-    if totals.refreshed:
-        parts.append(f"asking outside sources {counted(totals.refreshed, 'time')}")
-    times = " and ".join(parts)
+    saved, cost, times = totals.saved_without_summaries, totals.without.cost, counted(totals.fired, "compaction")
     if saved is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
     phrase = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost"
@@ -152,8 +149,6 @@ def _describe_saving(totals: CompactedTotals) -> str:
         reason = "each rewrites the cache, and the following turns do not save that much"
         if totals.recorded:
             reason += ", since the recording compacts itself later"
-        if not compactions:
-            reason = "every following turn pays for the text of the sources"
         amount = format_money(-saved)
         return f"Not in money: {times} would have cost about {amount} more{share}, estimated{caveat}: {reason}."
     reason = "no turn follows that would be cheaper"
@@ -185,6 +180,15 @@ def _describe_summaries(outcome: TrialOutcome) -> str:
     )
 
 
+def _doubt_window(outcome: TrialOutcome) -> Iterator[str]:
+    """Yield why the model's window is larger than the assumed one, if the recording shows it."""
+    window, longest, model = outcome.settings.window, outcome.totals.without.largest_tokens, outcome.model
+    if "[1m]" in model and window != 1_000_000:
+        yield f"the model {model} has a window of 1,000,000 tokens: --window 1000000 tries that one"
+    elif longest > window:
+        yield f"the longest prompt has {longest:,} tokens, so the model's window is larger: --window tries another one"
+
+
 def notes(outcome: TrialOutcome) -> Iterator[str]:
     """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
     settings, totals, distances = outcome.settings, outcome.totals, list[str]()
@@ -204,14 +208,19 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if outcome.refused and totals.fired:
         times = _times_of(outcome.refused.total())
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
-    if any(event.trigger == "overflow" for event in outcome.triggers):
-        yield f"overflow: the prompt has over {cap:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
+    if settings.window and totals.turns:
+        yield f"assumes a window of {settings.window:,} tokens: an overflow is a prompt of over {cap:,}, {CALM} % of it"
+        yield from _doubt_window(outcome)
+        if any(event.trigger == "overflow" for event in outcome.triggers):
+            yield compaction_setting(outcome.format, settings.window)
     if totals.fired:
+        counted_by = "estimated from bytes" if totals.unbilled == totals.turns else "as they were billed"
+        yield f"tokens of prompts are {counted_by}; those of removed and added text are estimated from its bytes"
         yield "assumes that the agent behaves the same after pruning"
         yield _describe_summaries(outcome)
     if totals.fired and settings.context_sources:
-        share = f"each compaction is counted with the {most_context(settings):,} tokens that they may add"
-        yield f"context sources are not asked in a dry run: {share}"
+        cap = settings.context_token_cap
+        yield f"context sources are not asked in a dry run, and the up to {cap:,} tokens that they add are not counted"
     if totals.unbilled:
         yield f"{counted(totals.unbilled, 'turn')} without usage: prompts and costs are estimated, without output"
     if totals.unpriced:

@@ -21,7 +21,7 @@ def dry_run(
     recording = session_of(options.open(path, Problems()), "events: it holds no session to compact", hint=hint)
     if policy is None:
         return DryRunResult(
-            session=recording.shown, configured=False, when=None, triggers=[], totals=None, answer=UNCONFIGURED,
+            session=recording.shown, configured=False, triggers=[], totals=None, answer=UNCONFIGURED,
             notes=[], problems=[],
         )  # fmt: skip
     with collected_seldom():
@@ -32,6 +32,6 @@ def dry_run(
             trial.after(event)
         outcome = trial.result()
     return DryRunResult(
-        session=recording.shown, configured=True, when=policy.when, triggers=outcome.triggers, totals=outcome.totals,
+        session=recording.shown, configured=True, triggers=outcome.triggers, totals=outcome.totals,
         answer=verdict(outcome), notes=list(notes(outcome)), problems=list(recording.problems.kept),
     )  # fmt: skip

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from shlex import quote
 from typing import Any, NamedTuple, Protocol, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
 from lore.model.results.store import StoredDamage as DamagedPlace
@@ -30,6 +32,8 @@ from lore.model.times import format_timestamp
 
 VERSION = 1  # of `SessionDelta`
 EMPTY = b"{}"  # metadata of a session that has none
+NOTHING_RECOVERABLE = "nothing"
+_RECOVERED = "jsonl:recovered"
 
 Tell = Callable[[str], None]  # receives messages for the user, such as a repair
 Clock = Callable[[], str]  # returns the time as RFC 3339
@@ -132,6 +136,20 @@ class Verified(Struct, frozen=True):
             (*(place for part in results for place in part.damage), *damage), tuple(notes),
         )  # fmt: skip
 
+    def with_commands(self, url: str) -> Self:
+        """Return the result with the commands that recover what is left, into another store."""
+        return replace(self, damage=tuple([replace(place, commands=_recovery(url, place)) for place in self.damage]))
+
+
+def _recovery(url: str, place: DamagedPlace) -> tuple[str, ...]:
+    if place.session_id is None:
+        return (f"lore store import {quote(url)} --store {_RECOVERED}",)
+    if place.recoverable == NOTHING_RECOVERABLE:
+        return ()
+    session, file = quote(place.session_id), quote(f"./{place.session_id.replace('/', '_')}.jsonl")
+    export = f"lore store export {session} --store {quote(url)} --output {file}"
+    return export, f"lore store import {file} --store {_RECOVERED}"
+
 
 class StoreError(LoreError):
     """A call failed. Nothing was changed."""
@@ -142,11 +160,11 @@ class UnknownSessionError(StoreError):
 
     def __init__(self, session_id: str, url: str = "", *, advice: str = "") -> None:
         """`url` is that of the store, without a password; `advice` comes before the hint."""
-        from shlex import quote  # noqa: PLC0415 - only for an error
-
         option = f" --store {quote(url)}" if url else ""
-        message = f"{url or 'the store'} has no session {session_id!r}"
-        super().__init__(message, hint=f"{advice}`lore store list{option}` names those it has")
+        hint = f"`lore store list{option}` names those it has"
+        if url == "memory:":
+            hint = "a store in memory is empty in each new process; name one that stays, as in sqlite:FILE"
+        super().__init__(f"{url or 'the store'} has no session {session_id!r}", hint=advice + hint)
 
 
 class ConflictError(StoreError):
@@ -165,10 +183,10 @@ class FormatError(StoreError):
 class DamagedError(StoreError):
     """The stored bytes are not the written ones."""
 
-    def __init__(
-        self, message: str, *, hint: str = "`lore store verify` names what is damaged", where: Where | None = None
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
+
+def verify_hint(url: str) -> str:
+    """Return the command that names what is damaged in a store."""
+    return f"`lore store verify --store {quote(url)}` names what is damaged, and the commands that recover the rest"
 
 
 def refuse_other_version(what: str, version: int, supported: int, where: Where | None = None) -> None:

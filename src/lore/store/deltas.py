@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -35,6 +36,7 @@ from lore.store.base import (
     UnknownSessionError,
     notes_of,
     refuse_other_version,
+    verify_hint,
 )
 from lore.store.lines import (
     SEED,
@@ -179,6 +181,19 @@ class DeltaStore(ABC):
     """The methods that write to one session, for stores that can change it while they keep other writers out."""
 
     url: str
+
+    @contextmanager
+    def _name_command(self) -> Generator[None]:
+        """Name in errors about damage the command that shows it."""
+        try:
+            yield
+        except DamagedError as error:
+            error.hint = error.hint or verify_hint(self.url)
+            raise
+
+    def intact_events(self, session_id: str) -> tuple[bytes, ...]:
+        """Return a session's events before the first damaged place; raises UnknownSessionError, DamagedError."""
+        return ()
 
     @abstractmethod
     def _change(self, session_id: str, decide: Decide) -> Head:

@@ -45,6 +45,7 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
     refuse_other_version,
+    verify_hint,
 )
 from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
 from lore.store.jsonl_log import LOG, LogFile, encode_save, log_name, report_errors
@@ -108,8 +109,13 @@ class Jsonl(DeltaStore):
         with self._exclude_writers(log_name(session_id)), self._open_log(session_id) as log:
             data = read(log)
             if log.incomplete:
-                self._tell(f"{log.path}: the last {log.incomplete:,} bytes are an incomplete save, and are left out")
+                lost = f"the last {log.incomplete:,} bytes are an incomplete save, and are left out"
+                self._tell(f"{log.path}: {lost}; the next save to the session removes them")
         return data
+
+    def intact_events(self, session_id: str) -> tuple[bytes, ...]:
+        with self._open_log(session_id) as log:
+            return log.intact_events()
 
     def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         """List the sessions; a damaged one is reported and left out. Reads each log's header and last save."""
@@ -210,14 +216,14 @@ class Jsonl(DeltaStore):
             notes = notes_on_readers([self._folder, *map(self._file, names)])
         if session_id is not None:
             with self._open_log(session_id):
-                return Verified.of((self._verify(log_name(session_id)),), (), notes)
+                return Verified.of((self._verify(log_name(session_id)),), (), notes).with_commands(self.url)
         try:
             for key, name in sorted(self._read_bindings().items()):
                 if not os.path.lexists(self._file(log_name(name))):
                     notes = (*notes, f"client {key!r} is bound to session {name!r}, which does not exist")
         except StoreError as error:
-            damage.append(DamagedPlace(None, None, self._file(BINDINGS), error.message, "not known"))
-        return Verified.of(map(self._verify, self._logs()), damage, notes)
+            damage.append(DamagedPlace(None, None, self._file(BINDINGS), error.message, f"nothing: {error.hint}"))
+        return Verified.of(map(self._verify, self._logs()), damage, notes).with_commands(self.url)
 
     def _verify(self, name: str) -> Verified | None:
         """Verify a session, again under its lock if it seems damaged: a writer may have been at work."""
@@ -256,7 +262,7 @@ class Jsonl(DeltaStore):
         """Open a session's log, without its lock; raises UnknownSessionError, StoreError."""
         self._is_stamped()
         try:
-            with _open_file(self._file(log_name(session_id)), write=write) as log:
+            with self._name_command(), _open_file(self._file(log_name(session_id)), write=write) as log:
                 yield log
         except FileNotFoundError:
             raise self._unknown(session_id) from None
@@ -278,8 +284,11 @@ class Jsonl(DeltaStore):
             except FileNotFoundError:  # deleted meanwhile
                 continue
             except StoreError as error:
-                place = f"{error.where or path}: " if isinstance(error, DamagedError) else ""
-                self._tell(place + error.message)
+                is_damage = isinstance(error, DamagedError)
+                text = (
+                    f"{error.where or path}: {error.message}; {verify_hint(self.url)}" if is_damage else error.message
+                )
+                self._tell(text)
             else:
                 yield result
 

@@ -34,7 +34,16 @@ from lore.model import lenient
 from lore.model.events import Saved, encode
 from lore.model.items import NULL, is_absent
 from lore.model.limits import RECORD_BYTES
-from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionSummary, StoreError, Verified
+from lore.store.base import (
+    EMPTY,
+    NOTHING_RECOVERABLE,
+    DamagedError,
+    DamagedPlace,
+    Head,
+    SessionSummary,
+    StoreError,
+    Verified,
+)
 from lore.store.deltas import PendingChange
 from lore.store.lines import NOTHING, SEED, count_activity, digest_lines, digest_notes, read_header
 
@@ -273,6 +282,10 @@ class LogFile:
         start = max(0, after + 1 - part.first)
         return part.lines[start : start + count]
 
+    def intact_events(self) -> tuple[bytes, ...]:
+        """Return the events before the first damaged place; raises DamagedError if the header is damaged."""
+        return tuple(read_part(self.read(0)).lines) if self.header else ()
+
     def verify(self) -> Verified:
         """Recompute every digest; names the first damaged place."""
         session_id, part = None, read_part(self.read(0))
@@ -290,6 +303,8 @@ class LogFile:
         if first_fault is None:
             return Verified(1, len(part.lines))
         byte, message = first_fault
-        intact = "every event before it" if byte else "nothing"
+        intact = "every event before it" if byte else NOTHING_RECOVERABLE
+        if "do not match" in message:
+            intact += ", of which one or more are not as they were written"
         damage = DamagedPlace(session_id, None, f"{self.path}, byte {byte}", message, intact)
         return Verified(1, len(part.lines), (damage,))

@@ -68,7 +68,9 @@ def open_store(url: str, tell: Tell = ignore) -> Store:
     scheme = scheme_of(url)
     if scheme is None:
         message, hint = "", "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
-        if url and ":" not in url:
+        if url.strip(":").lower() in STORES:
+            hint = f"write the kind, a colon, and the place: {hint}"
+        elif url and ":" not in url:
             hint = f"did you mean 'sqlite:{mask_url(url)}'? {hint}"
         elif url.lower().startswith("s3://"):
             message = ": sessions are not stored in buckets"

@@ -66,6 +66,8 @@ class StoredSession(Session):
     'Nothing.'
     """
 
+    _is_closed = False
+
     def __init__(
         self, store: Store, data: SessionData, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         clock: Clock = now, compaction: AutomaticCompaction | None = None,
@@ -122,6 +124,7 @@ class StoredSession(Session):
 
     def log(self, after: int = 0) -> bytes:
         """Return the session's log, as stored and with the events that are not saved yet. Loads the stored events."""
+        self._refuse_if_closed()
         saved = self.head.number
         stored = self.store.load(self.session_id, after=after).events[: saved - after] if after < saved else ()
         return _join((*stored, *self.delta().new_events[max(0, after - saved) :]))
@@ -169,6 +172,7 @@ class StoredSession(Session):
 
     def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
         """Set keys of the metadata, or the leaf; everything else stays as it is."""
+        self._refuse_if_closed()
         check_notes(leaf_id)
         self._noted_metadata = merge_metadata(self._noted_metadata, encode_json(dict(metadata or {})))
         self._noted_leaf = self._noted_leaf if leaf_id is None else leaf_id
@@ -197,6 +201,7 @@ class StoredSession(Session):
 
         After any error the unsaved events remain, for the next save.
         """
+        self._refuse_if_closed()
         self._refuse_while_saving()
         delta = self.delta(at=at)
         if not _is_empty(delta):
@@ -209,6 +214,7 @@ class StoredSession(Session):
         Cancelling the call does not undo what the store has begun to write; the next save sends it again.
         """
         async with self._saving:
+            self._refuse_if_closed()
             delta = self.delta(at=at)
             if not _is_empty(delta):
                 self._advance(delta, await asyncio.to_thread(self.store.save_delta, self.session_id, delta))
@@ -225,6 +231,11 @@ class StoredSession(Session):
         self._noted_leaf = None if self._noted_leaf == delta.leaf_id else self._noted_leaf
         self._noted_metadata = EMPTY if self._noted_metadata == delta.metadata else self._noted_metadata
 
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            hint = "open it again: lore.open(store, session_id)"
+            raise LoreError(f"session {self.session_id!r} is closed", hint=hint)
+
     def _refuse_while_saving(self) -> None:
         if self._saving.locked():
             raise LoreError("the session is being saved", hint="wait for `save_async` first")
@@ -236,6 +247,7 @@ class StoredSession(Session):
         Events that the store has already are dropped. An unsaved item whose uuid another item has gets a new one,
         an unsaved turn the next number. The session is folded again: O(its events).
         """
+        self._refuse_if_closed()
         self._refuse_while_saving()
         waiting, notes = self.delta().new_events, (self._noted_metadata, self._noted_leaf)
         data = self.store.load(self.session_id)
@@ -250,11 +262,19 @@ class StoredSession(Session):
         return tuple(new)
 
     def close(self) -> None:
-        """Save the unsaved events, and close the store if `lore.open` opened it."""
+        """Save the unsaved events, and close the store if `lore.open` opened it.
+
+        From then on what is here can be read (`state`, `messages`, …); all that changes the session, or reads the
+        store, raises LoreError.
+        """
+        if self._is_closed:
+            return
         try:
             self.save()
+            self._is_closed = True
         finally:
             if self.owns_store:
+                self._is_closed = True
                 self.store.close()
 
     def __enter__(self) -> Self:

@@ -18,8 +18,8 @@ sqlite lone surrogates, and JSON can hold both: they are UTF-8 with surrogates e
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from lore.store.base import (
+    NOTHING_RECOVERABLE,
     DamagedError,
     DamagedPlace,
     Head,
@@ -147,10 +148,19 @@ class SqlSession:
 
     def events(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield number, line and digest of all events; raises DamagedError."""
-        after = 0
+        after, limit, failure = 0, _AT_ONCE, None
         sql = "SELECT number, line, digest FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?"
-        while rows := _convert_rows(self._tx.execute(sql, (self.key, after, _AT_ONCE)), list[tuple[int, bytes, bytes]]):
-            yield from rows
+        while True:
+            try:
+                rows = self._tx.execute(sql, (self.key, after, limit))
+            except Exception as error:  # noqa: BLE001 - PostgreSQL refuses further statements with other errors
+                if failure is not None:
+                    raise failure from None
+                failure, limit = error, 1  # one by one up to the damaged page
+                continue
+            if not rows:
+                return
+            yield from _convert_rows(rows, list[tuple[int, bytes, bytes]])
             after = rows[-1][0]
 
     def check_end(self) -> None:
@@ -189,8 +199,14 @@ class SqlStore(DeltaStore):
 
     lock: ClassVar[str] = ""  # ends a SELECT of a session's row that will be written
 
+    @contextmanager
+    def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
+        """Open a transaction as `_transaction`; errors about damage name the command that shows it."""
+        with self._name_command(), self._transaction(write=write) as tx:
+            yield tx
+
     @abstractmethod
-    def transaction(self, *, write: bool) -> AbstractContextManager[SqlTransaction]:
+    def _transaction(self, *, write: bool) -> AbstractContextManager[SqlTransaction]:
         """Open a transaction: committed at its end, rolled back on an error.
 
         One that does not write sees one state of the store from its first statement on. Errors of the database leave it
@@ -215,10 +231,14 @@ class SqlStore(DeltaStore):
             last = [base, *digest_lines(base, lines)][-1].hex()
             is_whole = len(lines) == head.number - start and last == head.digest
             if not is_whole or digest_notes(summary.leaf_id, summary.metadata) != head.note:
-                damage = _verify_session(session).damage
-                reason = f"{damage[0].place}: {damage[0].message}" if damage else "it changed"
+                _, damage = _find_damage(session)
+                reason = f"{damage.place}: {damage.message}" if damage else "it changed"
                 raise DamagedError(f"session {session_id!r}: {reason}")
         return summary.with_events(lines, after + 1)
+
+    def intact_events(self, session_id: str) -> tuple[bytes, ...]:
+        with self.transaction(write=False) as tx:
+            return tuple(_find_damage(self._get(tx, session_id))[0])
 
     def _change(self, session_id: str, decide: Decide) -> Head:
         with self.transaction(write=True) as tx:
@@ -276,22 +296,25 @@ class SqlStore(DeltaStore):
             verified = self._verify(session_id)
             if verified is None:
                 raise UnknownSessionError(session_id)
-            return msgspec.structs.replace(verified, notes=self.notes())
+            return msgspec.structs.replace(verified, notes=self.notes()).with_commands(self.url)
         damage, names = [*self.integrity()], list[str]()
         try:
             with self.transaction(write=False) as tx:
                 names = sorted(_parents(tx))
         except DamagedError as error:
             damage.append(DamagedPlace(None, None, "tables", error.message, "the sessions that can be listed"))
-        return Verified.of(map(self._verify, names), damage, self.notes())
+        return Verified.of(map(self._verify, names), damage, self.notes()).with_commands(self.url)
 
     def _verify(self, session_id: str) -> Verified | None:
         try:
             with self.transaction(write=False) as tx:
                 session = self._find(tx, session_id)
-                return None if session is None else _verify_session(session)
+                if session is None:
+                    return None
+                lines, damage = _find_damage(session)
+                return Verified(1, len(lines), () if damage is None else (damage,))
         except DamagedError as error:
-            damage = DamagedPlace(session_id, None, "sessions row", error.message, "nothing is known of it")
+            damage = DamagedPlace(session_id, None, "sessions row", error.message, NOTHING_RECOVERABLE)
             return Verified(1, 0, (damage,))
 
     def _find(self, tx: SqlTransaction, session_id: str, *, write: bool = False) -> SqlSession | None:
@@ -320,8 +343,8 @@ def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def _verify_session(session: SqlSession) -> Verified:
-    """Recompute the digest of each event, and compare the session's row with them; names the first damaged place."""
+def _find_damage(session: SqlSession) -> tuple[list[bytes], DamagedPlace | None]:
+    """Return the events before the first damaged place, and this place; compares digests, and the session's row."""
     summary, lines, digest = session.summary, list[bytes](), SEED
     is_whole, unreadable = False, ""
     try:
@@ -342,8 +365,9 @@ def _verify_session(session: SqlSession) -> Verified:
     elif not _is_summary_of(summary, lines):
         place = None, "sessions row", "it does not match its events"
     else:
-        return Verified(1, len(lines))
-    return Verified(1, len(lines), (DamagedPlace(summary.session_id, *place, "every event before it"),))
+        return lines, None
+    intact = "every event before it" if lines else NOTHING_RECOVERABLE
+    return lines, DamagedPlace(summary.session_id, *place, intact)
 
 
 def _is_summary_of(summary: SessionSummary, lines: Sequence[bytes]) -> bool:

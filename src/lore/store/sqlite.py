@@ -86,8 +86,12 @@ class Sqlite(SqlStore):
         self._file: tuple[int, int] | None = None  # device and inode of the open file
         self._inherited: list[sqlite3.Connection] = []  # of the parent process, which the child may not even close
         self._is_closed = False
-        with self.transaction(write=False):
-            """Report a file that is not a store at once."""
+        try:
+            with self.transaction(write=False):
+                """Report a file that is not a store at once."""
+        except DamagedError as error:
+            error.hint = "it cannot be opened: use a backup of the file, or name another one"
+            raise
 
     @classmethod
     def open(cls, url: str, tell: Tell) -> Sqlite:
@@ -105,7 +109,7 @@ class Sqlite(SqlStore):
     # transactions
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
+    def _transaction(self, *, write: bool) -> Generator[SqlTransaction]:
         with (
             self._own_lock(),
             self._get_connection(write=write) as connection,
@@ -119,14 +123,14 @@ class Sqlite(SqlStore):
         tx.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             yield tx
-            tx.execute("COMMIT")
-        except BaseException:
+            if write:
+                tx.execute("COMMIT")
+        finally:
             try:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             except sqlite3.Error:  # uncommitted changes do not count
                 self._disconnect()
-            raise
 
     def _own_lock(self) -> RLock:
         """Return the lock; in the child of a fork a new one, because another thread of the parent may hold the old."""
@@ -229,7 +233,7 @@ class Sqlite(SqlStore):
             if _code_of(error.__cause__) != sqlite3.SQLITE_NOTADB:
                 raise
             message = f"{printable(self._path)} is not an sqlite database, or the beginning of it is damaged"
-            hint = f"name a file of lore's, or a new one; one that is damaged: {_RESCUE}"
+            hint = "name a file of lore's, or a new one; if this one is damaged, use a backup"
             raise FormatError(message, hint=hint) from error
         if not application and not version and not parts:
             return True
@@ -274,7 +278,7 @@ class Sqlite(SqlStore):
         """Checkpoint the log and rewrite the file without free pages. Needs as much room again."""
         before = self._size()
         if before:
-            with self._own_lock(), self._get_connection(write=True) as connection:
+            with self._name_command(), self._own_lock(), self._get_connection(write=True) as connection:
                 tx = _Transaction(connection, self._path)
                 for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     tx.execute(statement)
@@ -304,11 +308,15 @@ class Memory(SqlStore):
 
     @classmethod
     def open(cls, url: str, tell: Tell) -> Memory:
-        """Make an empty store."""
+        """Make an empty store; raises StoreError for a name, which it would not keep."""
+        name = printable(url.partition(":")[2])
+        if name:
+            hint = "write memory: without a name; or, to keep the sessions, sqlite:FILE"
+            raise StoreError(f"a store in memory has no name, and nothing is kept under {name!r}", hint=hint)
         return cls()
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
+    def _transaction(self, *, write: bool) -> Generator[SqlTransaction]:
         with self._lock, self._connection:
             tx = _Transaction(self._connection)
             tx.execute("BEGIN")
@@ -369,17 +377,15 @@ def _make_file(path: str) -> None:
         raise StoreError(f"{printable(path)} cannot be made: {error.strerror}", hint="choose another place") from error
 
 
-_RESCUE = "`sqlite3 FILE .recover`, or a backup"
-_VERIFY = f"`lore store verify` names what is damaged; if it cannot be opened: {_RESCUE}"
 _AGAIN = "look at the disk, then send the same again"
 _ERRORS = {  # by sqlite's code: the error, its message and its hint
     sqlite3.SQLITE_BUSY: (StoreError, "is busy: others have been writing for too long", "try again"),
     sqlite3.SQLITE_FULL: (StoreError, "cannot grow: the disk is full", "make room, then send the same again"),
     sqlite3.SQLITE_READONLY: (StoreError, "cannot be written", "look at who owns it and its folder"),
     sqlite3.SQLITE_IOERR: (StoreError, "cannot be read or written: the disk failed, or a limit was met", _AGAIN),
-    sqlite3.SQLITE_CORRUPT: (DamagedError, "is damaged", _VERIFY),
-    sqlite3.SQLITE_NOTADB: (DamagedError, "is damaged: it is not a database any more", _VERIFY),
-    sqlite3.SQLITE_CONSTRAINT: (DamagedError, "holds rows that contradict one another", _VERIFY),
+    sqlite3.SQLITE_CORRUPT: (DamagedError, "is damaged", ""),
+    sqlite3.SQLITE_NOTADB: (DamagedError, "is damaged: it is not a database any more", ""),
+    sqlite3.SQLITE_CONSTRAINT: (DamagedError, "holds rows that contradict one another", ""),
 }  # fmt: skip
 _OTHER = (StoreError, "gave an error", "look at the file and its folder, and who owns them")
 

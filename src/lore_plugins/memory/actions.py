@@ -111,7 +111,7 @@ def _remembered_agent(
     ]  # fmt: skip
     return results.RememberedAgent(
         agent=agent, counts=memory.counts(), undreamt=memory.is_fresh, topics=topics, texts=texts,
-        last_failure=None if failure is None else _audit_entry(failure, session_ids, memory),
+        last_failure=None if failure is None else _audit_entry(failure, session_ids),
         unreadable=memory.unreadable,
     )  # fmt: skip
 
@@ -122,18 +122,13 @@ def read_audit(store: Store, user: str | None, agent: str | None = None) -> resu
     scope = identities.valid_agent_filter(agent)
     log = audit.read_audit_log(store, valid_user)
     session_ids = {summary.session_id for summary in store.list()}
-    memories = {owner.agent: memory for owner, memory in _read_buckets(store, valid_user, None).items()}
-    entries = [
-        _audit_entry(entry, session_ids, memories.get(entry.agent or "", buckets.KnownMemory()))
-        for entry in log.entries if scope in (None, entry.agent, entry.by)
-    ]  # fmt: skip
+    entries = [_audit_entry(entry, session_ids) for entry in log.entries if scope in (None, entry.agent, entry.by)]
     return results.MemoryAudit(store=store.url, user=valid_user, entries=entries, unreadable=log.unreadable)
 
 
-def _audit_entry(entry: audit.AuditRecord, session_ids: set[str], memory: buckets.KnownMemory) -> results.AuditEntry:
+def _audit_entry(entry: audit.AuditRecord, session_ids: set[str]) -> results.AuditEntry:
     deleted = None if entry.session_id is None else entry.session_id not in session_ids
-    dropped = [topic.topic for topic in memory.dropped_topics if (entry.op, entry.at) == ("dream", topic.at)]
-    return convert({**asdict(entry), "session_deleted": deleted, "dropped": dropped}, results.AuditEntry)
+    return convert({**asdict(entry), "session_deleted": deleted}, results.AuditEntry)
 
 
 def delete_names(

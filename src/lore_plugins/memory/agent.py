@@ -192,7 +192,7 @@ class AgentMemory:
                 if memory.texts != old_memory.texts:
                     raise StoreError("something else was extracted meanwhile", hint="dream again")
                 latest_memory = memory
-                return memory.with_topics(dream.topics, dream.supersedes, at=at, is_whole=not dream.failure)
+                return memory.with_topics(dream.topics, dream.supersedes, is_whole=not dream.failure)
 
             change_bucket(self.store, self.bucket, change, at=at)
             removed = tuple(name for name in latest_memory.topics if name in dream.supersedes)

@@ -76,18 +76,12 @@ class SessionMark(_Line, frozen=True, kw_only=True, tag="learnt"):
     mark: tuple[str, ...]  # `extraction.mark_of` its entries
 
 
-class DroppedTopic(_Line, frozen=True, kw_only=True, tag="dropped"):
-    """The name of a topic that a dream removed. It is part of the memory, so a wipe deletes it."""
-
-    topic: str
-
-
 class _State(_Line, frozen=True, kw_only=True, tag="state"):  # fields of `KnownMemory`
     is_fresh: bool = False
     horizon: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(MemoryText | Topic | SessionMark | DroppedTopic | _State)
+_DECODER = msgspec.json.Decoder(MemoryText | Topic | SessionMark | _State)
 
 
 class KnownMemory(Struct, frozen=True):
@@ -98,7 +92,6 @@ class KnownMemory(Struct, frozen=True):
     is_fresh: bool = False  # texts changed since the last dream, so the next one is due
     unreadable: int = 0  # invalid lines that were ignored; the next change drops them
     marks: dict[str, SessionMark] = {}  # by session, the oldest first
-    dropped_topics: tuple[DroppedTopic, ...] = ()  # topics that dreams removed, the oldest first
     horizon: str | None = (
         None  # the time of the last dropped mark: sessions without entries since then are not learned from
     )
@@ -134,18 +127,14 @@ class KnownMemory(Struct, frozen=True):
         dropped_at = marks.pop(next(iter(marks))).at if len(marks) > MOST_MARKS else None
         return replace(self, marks=marks, horizon=dropped_at or self.horizon)
 
-    def with_topics(
-        self, new: Mapping[str, Topic], superseded: Iterable[str], *, at: str, is_whole: bool
-    ) -> KnownMemory:
+    def with_topics(self, new: Mapping[str, Topic], superseded: Iterable[str], *, is_whole: bool) -> KnownMemory:
         """Return the memory with a dream's topics, without superseded ones; its texts remain due unless `is_whole`."""
         removed_names = set(superseded) - new.keys()
-        dropped_topics = [DroppedTopic(topic=name, at=at) for name in self.topics if name in removed_names]
         topics = {name: topic for name, topic in self.topics.items() if name not in removed_names}
         for name, topic in new.items():
             if name not in topics or replace(topics[name], at=topic.at) != topic:
                 topics[name] = topic
-        dropped_topics = (*self.dropped_topics, *dropped_topics)[-MOST_MARKS:]
-        return replace(self, topics=topics, dropped_topics=dropped_topics, is_fresh=self.is_fresh and not is_whole)
+        return replace(self, topics=topics, is_fresh=self.is_fresh and not is_whole)
 
     def without_entries(self, texts: Collection[tuple[str, str]], topics: Collection[str]) -> KnownMemory:
         """Return the memory without these texts (section, text) and topics (names)."""
@@ -157,14 +146,14 @@ class KnownMemory(Struct, frozen=True):
     def lines(self) -> Iterator[bytes]:
         """Yield the memory as the lines that `parse_memory` reads."""
         state = _State(is_fresh=self.is_fresh, horizon=self.horizon)
-        for line in (*self.entries.values(), *self.topics.values(), *self.marks.values(), *self.dropped_topics, state):
+        for line in (*self.entries.values(), *self.topics.values(), *self.marks.values(), state):
             yield msgspec.json.encode(line)
 
 
 def parse_memory(lines: Iterable[bytes]) -> KnownMemory:
     """Return the memory in a volume's lines after its header; invalid ones are counted. Costs O(their bytes)."""
     entries, topics, marks = dict[tuple[str, str], MemoryText](), dict[str, Topic](), dict[str, SessionMark]()
-    state, unreadable, dropped_topics = _State(), 0, list[DroppedTopic]()
+    state, unreadable = _State(), 0
     for line in lines:
         try:
             match record := _DECODER.decode(line):
@@ -174,15 +163,13 @@ def parse_memory(lines: Iterable[bytes]) -> KnownMemory:
                     topics[record.topic] = record
                 case SessionMark():
                     marks[record.session_id] = record
-                case DroppedTopic():
-                    dropped_topics.append(record)
                 case _State():
                     state = record
                 case _:
                     unreadable += 1
         except (ValueError, RecursionError):
             unreadable += 1
-    return KnownMemory(entries, topics, state.is_fresh, unreadable, marks, tuple(dropped_topics), state.horizon)
+    return KnownMemory(entries, topics, state.is_fresh, unreadable, marks, state.horizon)
 
 
 def has_expired(topic: Topic, now: str) -> bool:

@@ -118,13 +118,12 @@ def describe_owner(entry: results.AuditEntry) -> str:
 
 
 def describe_change(entry: results.AuditEntry) -> str:
-    """Return the change as counts, names of dropped topics, and a failure."""
+    """Return the change as counts, and a failure."""
     signed = (("-", entry.removed), ("+", entry.added))
     changes = " ".join(f"{sign}{format_counts(counts)}" for sign, counts in signed if counts)
     unusable = counted(entry.unusable, "unusable answer") if entry.unusable else ""
-    dropped = f"dropped {', '.join(entry.dropped)}" if entry.dropped else ""
     failure = f"failed: {entry.failure}" if entry.failure else ""
-    return ", ".join(filter(None, (changes, dropped, unusable, failure))) or "nothing"
+    return ", ".join(filter(None, (changes, unusable, failure))) or "nothing"
 
 
 def _source(entry: results.AuditEntry) -> str:

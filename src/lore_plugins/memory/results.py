@@ -60,7 +60,6 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     added: dict[str, int]
     failure: str | None
     unusable: int  # model answers that could not be used; each question was repeated once
-    dropped: list[str]  # topics that a dream replaced, or removed (expired, or too many); none after a wipe
     by: str | None  # the agent that changed the shared memory
 
 

@@ -82,7 +82,7 @@ class Postgres(SqlStore):
         return store
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
+    def _transaction(self, *, write: bool) -> Generator[SqlTransaction]:
         with self.link.transaction(WRITE if write else READ, "SELECT version FROM lore.lore_store") as tx:
             self._check(-1 if tx.first is None else tx.first[0])
             yield tx

@@ -79,8 +79,7 @@ def test_injected_context_is_known_without_source():
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        (b'[[compaction.context_sources]]\nhand = "mail"\nprompt = "new?"\ncommand = ["mail"]\n', 0, ""),
-        (b'[[compaction.context_sources]]\nhand = "mail"\nprompt = "new?"\n', 2, "add command = "),
+        (b'[[compaction.context_sources]]\nname = "mail"\nprompt = "new?"\ncommand = ["mail"]\n', 0, ""),
         (b"threshold = 30\n", 2, "continuous_interval"), (b"token_threshold_ratio = 0.7\n", 2, "unknown key"),
         (b'[memory]\nsystem = "summarization"\n', 2, "--config reads a whole lore.toml"),
     ],

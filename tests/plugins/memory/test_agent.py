@@ -166,15 +166,14 @@ def test_sessions_without_opt_in_have_no_memory(store, fields):
     assert of(store, **fields) is None
 
 
-def test_dropped_topics_are_removed_and_audited(store):
+def test_superseded_topics_are_removed_and_counted(store):
     model = Model({"facts": ["a"]}, topics("old", "same"), {"facts": ["b"]}, topics("new", "same", supersedes=["old"]))
     mine = memory(store, ask=model, clock=iter([f"2026-01-0{day}T00:00:00Z" for day in range(1, 5)]).__next__)
     for words in ("one", "two"):
         mine.learn(entries(words), again=True)
         mine.consolidate()
     assert [entry.topic for entry in read_bucket(store, ANN).visible_topics(AT)] == ["new", "same"]
-    dreams = [entry.dropped for entry in actions.read_audit(store, "ann").entries if entry.op == "dream"]
-    assert dreams == [[], ["old"]]
+    dreams = [entry.removed for entry in actions.read_audit(store, "ann").entries if entry.op == "dream"]
+    assert dreams == [{}, {"topics": 1}]
     actions.wipe_memory(store, "ann", None, now=AT, tell=[].append)
-    assert not any(entry.dropped for entry in actions.read_audit(store, "ann").entries)
     assert not any(b"old" in store.load(entry.session_id).log for entry in store.list())

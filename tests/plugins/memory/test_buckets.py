@@ -41,7 +41,7 @@ def sessions(store):
 def test_every_store_keeps_memory(kind, tmp_path, store):
     learn(store, "one", "two")
     topic = Topic(topic="t", summary="s", content="c")
-    change_bucket(store, ANN, lambda old: old.with_topics({"t": topic}, (), at=AT, is_whole=True), at=AT)
+    change_bucket(store, ANN, lambda old: old.with_topics({"t": topic}, (), is_whole=True), at=AT)
     again = store if kind == "memory" else opened(kind, tmp_path)
     assert facts(again) == ("one", "two")
     assert [topic.topic for topic in read_bucket(again, ANN).visible_topics(AT)] == ["t"]

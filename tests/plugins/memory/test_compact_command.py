@@ -59,7 +59,7 @@ def test_watch_without_a_policy_remembers_idle_sessions():
 def test_policy_and_memory_of_the_manual_work(capsys):
     policy = re.search(r"^    \[compaction\]\n(?:    [^\n]+\n)+", MANUAL, re.MULTILINE)
     assert policy is not None
-    assert len(policy[0].strip().splitlines()) == 6, "six lines"
+    assert len(policy[0].strip().splitlines()) == 5, "five lines"
     Path("policy.toml").write_text(textwrap.dedent(policy[0]), "utf-8")
     memory = re.search(r"^    \[memory\]\n(?:    [^\n]+\n|\n)+", MANUAL, re.MULTILINE)
     assert memory is not None

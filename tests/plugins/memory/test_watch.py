@@ -11,7 +11,6 @@ from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
-from lore.run.rules import packaged
 from lore.session import event
 from lore.store.locks import trylock
 from lore.store.session import StoredSession
@@ -66,7 +65,7 @@ class Clock:
 def run_watch(store, *steps, settings=None, remembered=ON, clock=None):
     lines, messages = [], []
     hands = Hands(Script(*steps), lines.append, messages.append, clock or Clock())
-    Watch(store, settings, packaged(), hands, memory_of(store, hands, remembered, settings)).run()
+    Watch(store, settings, hands, memory_of(store, hands, remembered, settings)).run()
     return lines, messages
 
 
@@ -164,12 +163,11 @@ def test_watch_without_trigger_is_refused():
         watch(
             "sqlite:none.db",
             None,
-            packaged(),
             hands,
             Settings(memory=MemorySettings(system="structured"), sessions=Sessions(0)),
         )
     with pytest.raises(LoreError, match="switches no trigger on"):
-        watch("sqlite:none.db", Compaction(), packaged(), hands)
+        watch("sqlite:none.db", Compaction(), hands)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -188,7 +186,7 @@ def test_policy_with_memory_names_the_missing_plugin(monkeypatch):
     monkeypatch.setattr("lore.commands.compact.entry_points", lambda group: [])
     hands = Hands(Script(), print, print)
     with pytest.raises(LoreError, match="needs lore's plug-in 'memory', which this installation lacks"):
-        watch("sqlite:none.db", None, packaged(), hands, ON)
+        watch("sqlite:none.db", None, hands, ON)
 
 
 def test_memory_settings_reach_the_plugin():

@@ -25,6 +25,7 @@ from lore.report.plain import counted
 from lore.report.timeline import write_problems
 from lore.run import recent
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
+from lore.store.deltas import DeltaStore
 from lore.store.lines import check_id
 from lore.store.registry import address_of, load_notes, mask_url, may_exist, open_existing, open_store, scheme_of
 from lore.store.reserved import DEFAULT_USER, drop_reserved
@@ -105,15 +106,25 @@ def import_(
 def export(
     session_id: flags.SessionId, store: flags.Url, output: flags.Output = None, force: flags.Force = False
 ) -> int:
-    """Write a stored session's log, one event a line.
+    """Write a stored session's log, one event a line; of a damaged one the events before the damage (exit code 3).
 
     Content is written as it was stored: credentials are not masked.
     """
+    damage: DamagedError | None = None
     with use_store(store) as session_store:
-        events = session_store.load(session_id).events
+        try:
+            events = session_store.load(session_id).events
+        except DamagedError as error:
+            if not isinstance(session_store, DeltaStore) or not (events := session_store.intact_events(session_id)):
+                raise
+            damage = error
     with common.destination(output, force=force, inputs=(store,)) as file:
         file.writelines(event + b"\n" for event in events)
-    return 0
+    if damage is None:
+        return 0
+    place = "" if damage.where is None else f" ({damage.where})"
+    common.tell(f"error: {damage.message}{place}: {counted(len(events), 'event')} before that are written, no others")
+    return 3
 
 
 @app.command("append")
@@ -300,7 +311,7 @@ def verify(
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
-    """Recompute digests, and name damaged places.
+    """Recompute digests, and name damaged places, with the commands that recover what is left.
 
     Exit 1 if damage is found. Nothing is changed.
     """
@@ -410,6 +421,8 @@ def write_verified(result: results.StoreVerified, out: Console) -> None:
         who = "the store" if damage.session_id is None else f"session {damage.session_id}{number}"
         out.print(line(("damaged ", "bold red"), f"{who}: {damage.message} ({damage.place})"))
         out.print(line(f"        can be recovered: {damage.recoverable}"))
+        for command in damage.commands:
+            out.print(line(f"          {command}"))
     for note in result.notes:
         out.print(line((f"note: {note}", "yellow")))
     sums = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"

@@ -60,7 +60,6 @@ class CompactedTotals(Struct, frozen=True, kw_only=True):
     unpriced: int  # turns without a known price
     recorded: int  # compactions in the recording
     fired: int  # compactions of the policy
-    refreshed: int = 0  # how many of those only ask external sources, since there is nothing to prune
     without: CompactedSide  # as recorded
     compacted: CompactedSide  # with the policy
     summaries: float | None  # what the summaries of the policy cost
@@ -74,7 +73,6 @@ class DryRunResult(CommandResult, frozen=True, kw_only=True):
 
     session: str  # name of the recording
     configured: bool  # the settings have a policy
-    when: str | None  # `now` or `cheapest`, as the policy says
     triggers: list[FiredTrigger]  # compactions of the policy, in order; empty if none was due
     totals: CompactedTotals | None  # null without a policy
     answer: str  # whether compacting would have helped, in a sentence

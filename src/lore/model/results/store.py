@@ -177,6 +177,7 @@ class StoredDamage(Struct, frozen=True):
     place: str  # a file and byte, or a table and row
     message: str  # what differs
     recoverable: str  # what can still be read
+    commands: tuple[str, ...] = ()  # that recover it, into another store
 
 
 class StoreVerified(StoreResult, frozen=True, kw_only=True):

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.compaction.settings import TRIAL_SETTINGS, WINDOWS
+from lore.cache.counts import LONG_PROMPT, SUGGESTED_WINDOW
+from lore.compaction.settings import TRIAL_SETTINGS
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
@@ -32,7 +34,7 @@ from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, fi
 from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
-from lore.report.commands import in_shell
+from lore.report.commands import compaction_command, in_shell
 from lore.report.plain import day_of, last_part, local_time
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
@@ -406,24 +408,17 @@ class _PlanLimits:
 
 
 def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> SpendingSession:
-    """Add the next command, and the saving of an earlier compaction if it is a tenth of the session's cost.
-
-    Tries the windows below the largest prompt, and takes the largest that is worth it. Reads the session once a window.
-    """
-    quoted_path = in_shell(biggest.path, home)
-    for window in WINDOWS if biggest.dollars else ():
-        if (biggest.largest_prompt_tokens or 0) < window:
-            continue
+    """Add the next command, and the saving of earlier compactions if it is a tenth of the session's cost."""
+    quoted_path, dollars = in_shell(biggest.path, home), biggest.dollars or 0.0
+    if dollars and (biggest.largest_prompt_tokens or 0) > LONG_PROMPT:
         from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and few sessions are so large
 
-        policy, rules = replace(TRIAL_SETTINGS, window=window), ledgers.dated.rules()
-        try:
+        policy, rules, totals = replace(TRIAL_SETTINGS, window=SUGGESTED_WINDOW), ledgers.dated.rules(), None
+        with suppress(LoreError):  # recorded requests, which hold no events
             totals = dry_run(biggest.path, ledgers.options, policy, rules).totals
-        except LoreError:  # recorded requests, which hold no events
-            break
-        if totals is None or totals.saved is None:
-            continue
-        if totals.saved - totals.fired * _SUMMARY_DOLLARS >= (biggest.dollars or 0.0) * WORTH:
-            command = f"lore compact {quoted_path} --dry-run --window {window}" if quoted_path else ""
-            return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired, window=window)
+        if totals is not None and totals.saved is not None:
+            fired, saved = totals.fired, totals.saved
+            if saved - fired * _SUMMARY_DOLLARS >= dollars * WORTH:
+                command = compaction_command(quoted_path)
+                return replace(biggest, command=command, saving=saved, compactions=fired, window=SUGGESTED_WINDOW)
     return replace(biggest, command=f"lore simulate {quoted_path}" if quoted_path else "")

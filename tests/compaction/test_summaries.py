@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.strategies.talks import assistant, call, talk, user
+from helpers.strategies.talks import assistant, talk
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
-from lore.compaction.passes import TRIES, summarize_in_passes
 from lore.compaction.settings import Compaction
+from lore.compaction.summaries import TRIES, summarize
 from lore.compaction.transcripts import TRUNCATED, transcript, transcript_request
 
 WINDOW = Compaction(summarizer_window=4_000, summary_tokens=200)
@@ -35,22 +35,23 @@ class Scripted:
 def ask(summarizer, entries=None, settings=WINDOW, tell=None, **more):
     """The summary of a short talk, or of other entries."""
     request = SummaryRequest(talk(6) if entries is None else tuple(entries), tokens=200, **more)
-    return summarize_in_passes(summarizer, request, settings, tell=tell or (lambda _: None))
+    return summarize(summarizer, request, settings, tell=tell or (lambda _: None))
 
 
-def test_each_part_continues_the_previous_summary():
-    entries = talk(100, 300)
-    summarizer = Scripted("one", "two")
-    assert ask(summarizer, entries, previous="before", opening=entries[-2:]) == "sum"
-    requests = summarizer.requests
-    assert len(requests) > 3
-    assert [text for part in requests for text in part.texts] == list(transcript(entries))
-    assert [part.previous for part in requests[:4]] == ["before", "one", "two", "sum"]
-    assert [part.opening for part in requests if part.opening] == [requests[-1].opening] == [entries[-2:]]
+def test_long_history_is_shortened_in_its_middle():
+    notes, summarizer, entries = [], Scripted(), talk(100, 300)
+    assert ask(summarizer, entries, tell=notes.append, previous="before", opening=entries[-2:]) == "sum"
+    (request,) = summarizer.requests
+    history = "".join(transcript(entries))
+    begin, _, end = request.texts[0].partition(" […")
+    assert history.startswith(begin)
+    assert history.endswith(end.partition("…] ")[2])
+    assert (request.previous, request.opening) == ("before", entries[-2:])
+    assert notes == ["the messages are too long for summarizer_window = 4,000: their middle is left out"]
 
 
 @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=60))
-def test_every_pass_fits_the_window(sizes):
+def test_request_fits_the_window(sizes):
     entries = [assistant(f"{number} " + "é" * size) for number, size in enumerate(sizes)]
     summarizer = Scripted(otherwise="part " * 150)
     ask(summarizer, entries, previous="p" * 20_000)
@@ -78,36 +79,25 @@ class Growing(Scripted):
         return SummaryAnswer("sum", cut_off=request.tokens < 2_000)
 
 
-def test_long_message_is_shortened_with_a_note():
-    summarizer = Scripted()
-    ask(summarizer, [user("begin " + "x" * 90_000 + " end"), call("Read", {"path": "y" * 9_000}, "z" * 90_000)])
-    text = "".join(summarizer.requests[0].texts)
-    assert "begin xxx" in text
-    assert "xxx end" in text
-    assert "bytes left out" in text
-    assert len(text) < 4_000
-
-
-def test_failed_part_is_asked_for_again():
+def test_failed_summary_is_asked_for_again():
     notes = []
     summarizer = Scripted(SummaryError("busy"), SummaryError("busy"), "better")
     assert ask(summarizer, tell=notes.append) == "better"
     assert notes == ["busy; asked again"] * 2
 
 
-@pytest.mark.parametrize("answers", [(), ("one",)])
-def test_part_without_summary_is_an_error(answers):
-    summarizer = Scripted(*answers, otherwise=SummaryError("no"))
-    with pytest.raises(SummaryError, match=rf"part {len(answers) + 1} of \d: no, 3 times"):
-        ask(summarizer, talk(60, 300))
-    assert len(summarizer.requests) == len(answers) + TRIES
+def test_missing_summary_is_an_error_after_three_tries():
+    summarizer = Scripted(otherwise=SummaryError("no"))
+    with pytest.raises(SummaryError, match="no, 3 times"):
+        ask(summarizer)
+    assert len(summarizer.requests) == TRIES
 
 
-def test_part_given_up_is_not_tried_again():
-    summarizer = Scripted("one", otherwise=GivenUpError("no server"))
-    with pytest.raises(GivenUpError, match=r"part 2 of \d+: no server"):
-        ask(summarizer, talk(400, 300))
-    assert len(summarizer.requests) == 2
+def test_summarizer_that_gave_up_is_not_asked_again():
+    summarizer = Scripted(otherwise=GivenUpError("no server"))
+    with pytest.raises(GivenUpError, match="no server"):
+        ask(summarizer)
+    assert len(summarizer.requests) == 1
 
 
 def test_invisible_characters_in_summary_are_escaped():
@@ -146,8 +136,8 @@ def test_window_too_small_for_answer_is_refused():
         ask(Scripted(), settings=Compaction(summarizer_window=1_000))
 
 
-def test_extractive_summary_takes_one_pass():
+def test_extractive_summary_takes_the_whole_history():
     text = ask(Extractive(), talk(300, 900))
     assert text.startswith("Rule-based summary of 300 earlier messages")
     with pytest.raises(SummaryError, match="the summary is empty"):
-        summarize_in_passes(Extractive(), SummaryRequest(talk(6), tokens=0), WINDOW)
+        summarize(Extractive(), SummaryRequest(talk(6), tokens=0), WINDOW)
