@@ -354,13 +354,13 @@ class Chat(LogReader):
         if is_result and not results:
             call, name = text_at(message, "tool_call_id"), text_at(message, "tool_name", "name")
             status = "failed" if text_at(message, "status") == "error" else "completed"
-            results = [_ChatResult(call, name, output_of(body), status)]
-        elif not is_result and any(isinstance(part, ToolCall) for part in parts):
+            results, parts = [_ChatResult(call, name, output_of(body), status)], ()
+        elif any(isinstance(part, ToolCall) for part in parts):
             raise ValueError("a call in a message that is not the model's")
-        for number, result in enumerate(results, 0 if is_result else 1):
-            self._add_result(result, f"{uuid}:{number}" if number else uuid)
         blocks = tuple([part for part in parts if not isinstance(part, _ChatResult | ToolCall)])
-        if blocks and not is_result:
+        for number, result in enumerate(results, 0 if is_result and not blocks else 1):
+            self._add_result(result, f"{uuid}:{number}" if number else uuid)
+        if blocks:
             source = "user" if kind == "user" else "context_injection"
             self.session.append(UserMessage(uuid, blocks=blocks, source=source))
 
