@@ -411,6 +411,6 @@ def recorded_body(raw: bytes) -> RecordedBody | None:
     """Return the body in a member of a record; None if it is not a request body."""
     text = unescape(raw).strip() if raw[:1] == b'"' else raw
     members = raw_members(text) if text[:1] == b"{" else None
-    if members is None or not any(key in members for key in ("messages", "input", "contents")):
+    if members is None or not any(key in members for key in ("messages", "input", "contents", "prompt")):
         return None
     return RecordedBody(text, "wire" if raw[:1] == b'"' else "parsed")
