@@ -27,7 +27,7 @@ from lore.model.events import MAIN
 from lore.model.limits import RECORD_BYTES
 from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed
-from lore.store.registry import SessionAddress, address_of, is_store, mask_url, read_log, session_exists
+from lore.store.registry import SessionAddress, address_of, ignore, is_store, mask_url, read_log, session_exists
 
 PIECE = 1024 * 1024  # bytes that are read at a time
 HEAD = 256 * 1024  # bytes by which an input is recognised
@@ -418,20 +418,24 @@ def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntr
     return entries
 
 
-def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
+def files_below(
+    folder: str, failed_on: OnFailure, on_hidden: Callable[[str], object] = ignore
+) -> Iterator[str]:  # fmt: skip
     """Yield the files below a folder in the order of their names, without hidden and special ones.
 
     Links to folders are not followed. Messages of OpenCode's storage and events of a session's folder are left out. A
-    folder that cannot be listed is passed to `failed_on`, with the reason.
+    folder that cannot be listed is passed to `failed_on`, with the reason, a hidden one to `on_hidden`.
     """
     with filesystem.list_once(folder):
         waiting = [folder]
         while waiting:
             place = waiting.pop()
-            entries = [entry for entry in list_folder(place, failed_on) if not entry.name.startswith(".")]
-            entries.sort(key=lambda entry: entry.name)
+            entries = sorted(list_folder(place, failed_on), key=lambda entry: entry.name)
             folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-            names = [entry.name for entry in entries if entry.name not in folders]
+            names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.name not in folders]
+            for name in [name for name in folders if name.startswith(".")]:
+                on_hidden(os.path.join(place, name))
+                folders.remove(name)
             if {*folders} >= _STORAGE:  # messages and parts are read with their session
                 folders = ["session"]
             folders = [name for name in folders if name != EVENTS or STATE not in names]  # those are parts of a session

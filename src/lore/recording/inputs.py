@@ -26,7 +26,7 @@ from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options, reader_class_for
-from lore.store.registry import open_existing, print_note_once, scheme_of
+from lore.store.registry import ignore, open_existing, print_note_once, scheme_of
 
 _MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
@@ -43,20 +43,27 @@ class Input(Struct, frozen=True):
     stream: bool = False  # it can be read only once, and only by this process
     optional: bool = False  # it may be no recording: named and unrecognised, or damaged in a folder
     error: LoreError | None = None  # why the folder could not be listed
+    hidden: bool = False  # a hidden folder, which `inputs` leaves out
     written: float | None = None  # when it was written, in seconds; None: its own time says so
     tag: str = ""  # the ETag that a remote file had when it was listed
     number: int = 0  # its place among the files of a run
     together: tuple[str, ...] = ()  # files with one request body each, read as one recording; `path` is empty then
 
 
-def inputs(paths: list[str], is_wanted: Callable[[Input], bool] | None = None) -> list[Input]:
+def inputs(
+    paths: list[str], is_wanted: Callable[[Input], bool] | None = None, on_hidden: Callable[[str], object] = ignore
+) -> list[Input]:  # fmt: skip
     """List the inputs that these paths stand for; raises LoreError for a pattern that matches nothing.
 
     Remote files for which `is_wanted` is False are dropped while listing, so that a million old ones cost no memory.
+    Hidden folders, which are not searched, are passed to `on_hidden`.
     """
     files: dict[object, Input] = {}
     for path in paths:
         for file in _inputs_of(path):
+            if file.hidden:
+                on_hidden(file.path)
+                continue
             key, file = _identify(file)
             if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                 continue
@@ -147,18 +154,22 @@ def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
 
 
 def _files_in_folder(path: str) -> Iterator[Input]:
-    failed: list[Input] = []
+    unread: list[Input] = []  # folders that could not be listed, and hidden ones
     folder, together = "", frozenset[str]()
-    for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, is_named=False, error=error))):
-        yield from failed
-        failed.clear()
+    for file in corpus.files_below(
+        path,
+        lambda place, error: unread.append(Input(place, is_named=False, error=error)),
+        lambda place: unread.append(Input(place, is_named=False, hidden=True)),
+    ):
+        yield from unread
+        unread.clear()
         if (parent := os.path.dirname(file)) != folder:
             folder, together = parent, frozenset(packed.find_pack(parent)[1])
             if together:
                 yield Input(parent, is_named=False)
         if os.path.basename(file) not in together and not is_superseded(file):
             yield from _sessions_in(file) or (Input(file, is_named=False),)
-    yield from failed
+    yield from unread
 
 
 def _sessions_in(path: str) -> list[Input]:

@@ -15,6 +15,7 @@ import ntpath
 import os
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from types import ModuleType
@@ -269,6 +270,13 @@ def existing(place: LogPlace) -> list[LogPlace]:
         return []
     paths = (base + name + below for name in names)
     return [place._replace(path=path) for path in paths if os.path.isdir(path)]
+
+
+def is_place_of_logs(folder: str) -> bool:
+    """Return whether an agent keeps logs in a folder, such as the `.claude` of any home folder."""
+    home, prefix = os.path.dirname(folder), os.path.join(folder, "")
+    of_home = places(Surroundings({}, home, sys.platform, ""))
+    return any(place.path.startswith(prefix) and existing(place) for place in of_home)
 
 
 def files_of(place: LogPlace, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
