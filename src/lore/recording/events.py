@@ -18,6 +18,7 @@ from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import HOLDS, Read, Reader
+from lore.formats.builder import STAND_IN
 from lore.formats.lines import read_lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, reader_of
@@ -184,14 +185,18 @@ class EventRecording(Recording):
 
     def _complete_turn(self, turn: Turn) -> Turn:
         """Return a turn after setting what the end of its request says."""
-        last = self._folding.peek(turn.chain).last
+        last, session, name = self._folding.peek(turn.chain).last, self._folding.session, None
         if last is not None and last.turn == turn.number:
             usage, name = last.usage, last.response_id
             if usage is not None and name is not None:  # only copies share both: a mock may give an id twice
                 name = f"{name} {usage.uncached_tokens} {usage.read_tokens} {usage.write_tokens}"
-            turn.usage, turn.verdict, turn.response_id, turn.hashes = usage, last.verdict, name, last.hashes
+            turn.usage, turn.verdict, turn.hashes = usage, last.verdict, last.hashes
             if self._origin.clock == "first_line":
                 turn.answered = last.at
+        is_unnamed = name is None or name.startswith(STAND_IN)
+        if is_unnamed and turn.sent is not None and session.id and not session.is_own:
+            name = f"{session.id} {turn.chain} {turn.number} {turn.sent}"  # the turn in other versions of the log
+        turn.response_id = name
         return turn
 
     def dialect_for(self, state: FoldedSession, chain: Chain | None = None) -> Dialect:

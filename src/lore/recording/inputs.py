@@ -12,8 +12,9 @@ from __future__ import annotations
 import fnmatch
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +31,8 @@ from lore.store.registry import ignore, open_existing, print_note_once, scheme_o
 
 _MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
+_FIRST_LINE, _LEAST_LINE = 256 * 1024, 32  # bytes of a first line: those that are compared, and the least
+_COMPARED = 8  # files with the same first line
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
 
@@ -203,6 +206,39 @@ def _identify(file: Input) -> tuple[object, Input]:
         return key, replace(file, size=packed.status_of(path).size or 0)
     stream = not stat.S_ISREG(about.st_mode)
     return key, replace(file, size=0 if stream else about.st_size, stream=stream)
+
+
+# snapshots of a log
+
+
+def drop_earlier_versions(files: list[Input], log: Callable[[str], None]) -> list[Input]:
+    """Return the files without logs that another one begins with; these are passed to `log`, in words."""
+    versions: dict[int, list[Input]] = defaultdict(list)  # files by their first line
+    for file in files if len(files) > 1 else ():
+        if file.path.endswith(".jsonl") and not file.stream and os.path.isfile(file.path):
+            with suppress(OSError), filesystem.open_file(file.path) as opened:
+                line = opened.readline(_FIRST_LINE)
+                if len(line) >= _LEAST_LINE:
+                    versions[hash(line)].append(file)
+    earlier = set[str]()
+    for group in versions.values():
+        for file in group:
+            longest = sorted(group, key=lambda other: -other.size)[:_COMPARED]
+            longer = next((other for other in longest if _begins_with(other, file)), None)
+            if longer is not None:
+                earlier.add(file.path)
+                log(f"{corpus.show(file.path)}: an earlier version of {corpus.show(longer.path)}, skipped")
+    return [file for file in files if file.path not in earlier]
+
+
+def _begins_with(longer: Input, file: Input) -> bool:
+    """Return whether a file has more bytes than another one, and all of its bytes at the beginning."""
+    if not file.size < longer.size:
+        return False
+    try:
+        return corpus.common_length(longer.path, file.path)[2] == file.size
+    except LoreError:
+        return False
 
 
 # request bodies in files of their own

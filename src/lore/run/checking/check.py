@@ -33,7 +33,7 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.agents.logs import is_place_of_logs
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, ahead, inputs, join_bodies
+from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, join_bodies
 from lore.recording.opening import reader_named
 from lore.report.plain import counted
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, place_of, processes_for
@@ -135,10 +135,9 @@ def _notes(
     totals: RunTotals, context: CheckContext, run: CheckRun, paths: list[str], hidden_folders: list[str]
 ) -> Iterator[str]:  # fmt: skip
     """Yield what a person should know of a run that judged all files; raises LoreError if it found no recording."""
-    sums, with_logs = totals.summary, [corpus.show(folder) for folder in filter(is_place_of_logs, hidden_folders)]
-    hint = (
-        f"{counted(len(with_logs), 'hidden folder')} with logs skipped: {', '.join(with_logs)}; name them to judge them"
-    )
+    sums, with_logs = totals.summary, list(filter(is_place_of_logs, hidden_folders))
+    count, names = counted(len(with_logs), "hidden folder"), ", ".join(map(corpus.show, with_logs))
+    hint = f"{count} with logs skipped: {names}; name them to judge them"
     if with_logs:
         yield hint
     yield from unmatched_paths(totals, context)
@@ -172,7 +171,7 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_f
         files.sort(key=lambda file: context.is_exempted(key_of(file.path, context.root)), reverse=True)
     if context.tabled or context.path or policy.per_path or policy.exempt:  # these are about single files
         return files
-    return join_bodies(files, context.options.format)
+    return join_bodies(drop_earlier_versions(files, context.options.log), context.options.format)
 
 
 def conclude(
