@@ -19,11 +19,13 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from lore.errors import LoreError
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
@@ -75,7 +77,19 @@ def companions(path: str) -> list[str]:
     if session is not None:
         beside = (os.path.join(folder, name) for name in names or ())
         paths += [file for file in beside if filesystem.is_file(file) and _read_once(_session_of_log, file) == session]
-    return paths
+    return _drop_repeated(paths)
+
+
+def _drop_repeated(paths: list[str]) -> list[str]:
+    """Return the paths without files that another one of the same name, or a link to it, has at its beginning."""
+    repeated = set[str]()
+    for number, path in enumerate(paths):
+        for other in paths[number + 1 :]:
+            if os.path.basename(path) == os.path.basename(other) or os.path.realpath(path) == os.path.realpath(other):
+                with suppress(LoreError):  # opening it reports the reason
+                    size, other_size, common = corpus.common_length(path, other)
+                    repeated |= {other} if common == other_size else {path} if common == size else set()
+    return [path for path in paths if path not in repeated]
 
 
 def session_of(path: str) -> str | None:
