@@ -119,7 +119,7 @@ class BodyPairs(PackReader):
         body = recorded_body(data)
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
-        self._request = member, Http(request=Content(body.body, "json"), fidelity="wire", at=header.at)
+        self._request = member, Http(request=Content(body[0], "json"), fidelity="wire", at=header.at)
         return [] if header.awaits else self._flush()
 
     def _flush(self) -> list[Read]:
