@@ -262,7 +262,7 @@ def test_snapshots_of_a_log_count_with_it(log, names):
 
 
 @pytest.mark.parametrize("cut", [15, 25, 31])
-def test_version_of_a_log_that_differs_counts_its_requests_once(cut):
+def test_differing_version_of_a_log_counts_requests_once(cut):
     """A turn without a response id is known by its session, chain, number and time."""
     lines = (FIXTURES / "pi/session.jsonl").read_bytes().splitlines(keepends=True)
     put("d/b.jsonl", b"".join(lines).replace(b'"responseId"', b'"other"'))

@@ -303,7 +303,7 @@ def test_copied_requests_count_in_one_session():
     assert "not counted here: 1 request inherited or copied from another session" in lore("sessions").out
 
 
-def test_place_of_logs_that_links_to_another_lists_sessions_once():
+def test_linked_place_of_logs_lists_sessions_once():
     claude(CLAUDE)
     Path("home/.config").mkdir()
     Path("home/.config/claude").symlink_to("../.claude")

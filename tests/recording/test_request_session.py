@@ -308,7 +308,7 @@ def test_tool_name_with_lone_surrogate_converts(tmp_path):
     assert fold(str(path), Options()).result.turns
 
 
-def test_request_whose_prompt_is_text_is_a_problem_of_the_session(tmp_path):
+def test_text_prompt_is_a_problem_of_the_session(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(dumps({"model": "m", "prompt": "hello", "max_tokens": 90}) + b"\n")
     session = session_of(opened(tmp_path / "a.jsonl"), "", hint="")
 

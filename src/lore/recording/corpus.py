@@ -389,6 +389,15 @@ def common_length(first: str, second: str) -> tuple[int, int, int]:
     return before + after[0], before + after[1], common
 
 
+def begins_with(path: str, other: str) -> bool:
+    """Return whether a file has all bytes of another one at its beginning; False if one of them cannot be read."""
+    mine, theirs = pieces(path, _BLOCK), pieces(other, _BLOCK)
+    try:
+        return all(next(mine, b"").startswith(piece) for piece in theirs)
+    except LoreError:
+        return False
+
+
 def _folder_hint(path: str) -> str:
     """Return the hint for a command that needs a regular file, and got a folder, a pipe or a device."""
     return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"

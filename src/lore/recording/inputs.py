@@ -222,23 +222,14 @@ def drop_earlier_versions(files: list[Input], log: Callable[[str], None]) -> lis
                     versions[hash(line)].append(file)
     earlier = set[str]()
     for group in versions.values():
+        longest = sorted(group, key=lambda other: -other.size)[:_COMPARED]
         for file in group:
-            longest = sorted(group, key=lambda other: -other.size)[:_COMPARED]
-            longer = next((other for other in longest if _begins_with(other, file)), None)
-            if longer is not None:
+            longer = [other.path for other in longest if file.size < other.size]
+            whole = next((path for path in longer if corpus.begins_with(path, file.path)), None)
+            if whole is not None:
                 earlier.add(file.path)
-                log(f"{corpus.show(file.path)}: an earlier version of {corpus.show(longer.path)}, skipped")
+                log(f"{corpus.show(file.path)}: an earlier version of {corpus.show(whole)}, skipped")
     return [file for file in files if file.path not in earlier]
-
-
-def _begins_with(longer: Input, file: Input) -> bool:
-    """Return whether a file has more bytes than another one, and all of its bytes at the beginning."""
-    if not file.size < longer.size:
-        return False
-    try:
-        return corpus.common_length(longer.path, file.path)[2] == file.size
-    except LoreError:
-        return False
 
 
 # request bodies in files of their own

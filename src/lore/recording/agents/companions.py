@@ -19,13 +19,11 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from lore.errors import LoreError
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
@@ -86,9 +84,10 @@ def _drop_repeated(paths: list[str]) -> list[str]:
     for number, path in enumerate(paths):
         for other in paths[number + 1 :]:
             if os.path.basename(path) == os.path.basename(other) or os.path.realpath(path) == os.path.realpath(other):
-                with suppress(LoreError):  # opening it reports the reason
-                    size, other_size, common = corpus.common_length(path, other)
-                    repeated |= {other} if common == other_size else {path} if common == size else set()
+                if corpus.begins_with(path, other):
+                    repeated.add(other)
+                elif corpus.begins_with(other, path):
+                    repeated.add(path)
     return [path for path in paths if path not in repeated]
 
 
