@@ -115,7 +115,7 @@ def test_completions_of_a_text_are_one_conversation(tmp_path, url, request_, ans
 
 @each("record", [
     {"prompt": "a", "completion": "b"}, {"prompt": "a", "chosen": "b", "rejected": "c"},
-    {"model": "dall-e-3", "prompt": "a cat", "n": 1, "size": "1024x1024"},
+    {"model": "dall-e-3", "prompt": "a cat", "n": 1, "size": "1024x1024"}, {"prompt": "a", "temperature": 0.5},
 ])  # fmt: skip
 def test_other_records_with_a_prompt_are_no_requests(tmp_path, record):
     (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")

@@ -276,13 +276,21 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
         ("input", *inputs), ("read", used.read_tokens, other.read_tokens),
         ("written", used.write_tokens, other.write_tokens), ("output", used.output_tokens, other.output_tokens),
     )  # fmt: skip
-    differing = [(name, count, other) for name, count, other in counts if None not in (count, other) and count != other]
+    differing = [
+        (name, count, other_count) for name, count, other_count in counts
+        if count is not None and other_count is not None and count != other_count
+    ]  # fmt: skip
     if not differing:
         return used
-    here = _join_words(f"{count:,} {name}" for name, count, _ in differing)
-    there = _join_words(f"{count:,}" for _, _, count in differing)
+    here, there = _join_counts(differing)
     text = f"{here} tokens in {used_from}, {there} in {other_from}; the former are used"
     return replace(used, contradiction="; ".join(filter(None, (used.contradiction, text))))
+
+
+def _join_counts(differing: list[tuple[str, int, int]]) -> tuple[str, str]:
+    """Return the first counts with their names, and the second ones, each as words."""
+    words = (f"{count:,} {name}" for name, count, _ in differing), (f"{count:,}" for _, _, count in differing)
+    return _join_words(words[0]), _join_words(words[1])
 
 
 def _join_words(words: Iterable[str]) -> str:
@@ -354,8 +362,8 @@ def _describe_disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str
             differing.append((name, stated, listed))
     if not differing:
         return ""
-    stated, listed = _join_words(f"{count:,} {name}" for name, count, _ in differing), (f"{n:,}" for *_, n in differing)
-    return f"{stated} in all, {_join_words(listed)} in its iterations"
+    here, there = _join_counts(differing)
+    return f"{here} in all, {there} in its iterations"
 
 
 def _describe_impossible(usage: dict[str, Any]) -> str:

@@ -381,8 +381,11 @@ KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target
          "title")  # fmt: skip
 _ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
 
-# Fields of requests to complete a text: OpenAI's old API, which many servers have, and llama.cpp's `/completion`.
-_COMPLETES = ("max_tokens", "n_predict", "temperature", "cache_prompt", "logprobs", "suffix", "stop", "stream")
+# Fields of requests to complete a text: of OpenAI's old API, which names a model, and of llama.cpp's `/completion`.
+_COMPLETES, _LLAMA = (
+    ("max_tokens", "temperature", "logprobs", "suffix", "stop", "stream"),
+    ("n_predict", "cache_prompt"),
+)
 
 # One of them is a field of an answer; the last one is llama.cpp's.
 ANSWERS = frozenset((
@@ -415,7 +418,8 @@ def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
     if is_call and "input" in members:
         return members["input"][:1] in (b'"', b"[")
     if "prompt" in members and "input" not in members:
-        return members["prompt"][:1] in (b'"', b"[") and (is_call or any(key in members for key in _COMPLETES))
+        is_asked = any(key in members for key in (*_LLAMA, *(_COMPLETES if "model" in members else ())))
+        return members["prompt"][:1] in (b'"', b"[") and (is_call or is_asked)
     if "model" not in members or "input" not in members:
         return False
     if any(key in members for key in ASKED):
