@@ -121,6 +121,11 @@ def text_in(raw: Raw | bytes) -> str:
         return ""
 
 
+def text_at(members: Mapping[str, bytes], *keys: str) -> str:
+    """Return the first of these members that is a text; empty if none is."""
+    return next((text for key in keys if (text := text_in(members.get(key, b"")))), "")
+
+
 def count_in(raw: Raw | bytes, most: int = MOST) -> int | None:
     """Return a count: a whole number from 0 on, and no more than `most`; None for anything else."""
     try:

@@ -36,7 +36,7 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
 from lore.formats.plain_chat.signs import Role
-from lore.formats.values import arguments_of, block_in, opens, parts_in, split_response, stamp_of, text_in
+from lore.formats.values import arguments_of, block_in, opens, parts_in, split_response, stamp_of, text_at, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, printable
@@ -79,11 +79,6 @@ def decode(data: bytes) -> Members:
 def body_of(message: Members) -> Raw:
     """Return the content of a message."""
     return Raw(message.get("content", message.get("value", b"null")))
-
-
-def text_at(message: Members, *keys: str) -> str:
-    """Return the first of these members that is a text; empty if none is."""
-    return next((text for key in keys if (text := text_in(message.get(key, b"")))), "")
 
 
 def time_of(message: Members) -> str | None:
