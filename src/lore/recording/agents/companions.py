@@ -250,12 +250,12 @@ def _read_file(path: str) -> _FileSession | None:
         entry = corpus.opencode().session_of(path)
         return None if entry is None or not entry.id else _FileSession(entry.id, entry.parent, path)
     from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
-    from lore.recording.agents.beside import text_at  # noqa: PLC0415 - as above
+    from lore.recording.agents.beside import text_at_path  # noqa: PLC0415 - as above
 
     with filesystem.open_file(path) as file:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None
     header = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
-    session = text_at(header, ("info", "id"))
-    return _FileSession(session, text_at(header, ("info", "parentID")), path) if session else None
+    session = text_at_path(header, ("info", "id"))
+    return _FileSession(session, text_at_path(header, ("info", "parentID")), path) if session else None

@@ -30,7 +30,7 @@ from lore.model.deferred import sha256
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus
 from lore.recording.agents import beside
-from lore.recording.agents.beside import KeptBeside, decoded_path, md5_name, text_at
+from lore.recording.agents.beside import KeptBeside, decoded_path, md5_name, text_at_path
 from lore.recording.base import load_plugins
 
 ProjectName: TypeAlias = Callable[[str], str]  # a project's folder -> the name of the folder with its logs
@@ -315,7 +315,7 @@ def project_in(head: bytes) -> str | None:
         if record is None:
             break
         for names in _FOLDERS_AT:
-            if folder := text_at(record, names):
+            if folder := text_at_path(record, names):
                 return folder
     match = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
     return None if match is None else decoded_path(match[1])
