@@ -166,6 +166,32 @@ def test_named_empty_file_exits_3_and_others_are_judged():
     assert (result.code, "not judged: empty.jsonl: is empty" in result.err) == (3, True)
 
 
+def test_hidden_folders_with_logs_are_named():
+    """A home folder whose logs are all in hidden folders was searched in silence."""
+    put("home/a.jsonl", body("a"))
+    for name in (".claude/projects/p/b.jsonl", "u/.local/share/opencode/opencode.db", ".git/x", ".codex/config.toml"):
+        put(f"home/{name}", b"")
+    hint = "2 hidden folders with logs skipped: home/.claude, home/u/.local; name them to judge them"
+    result = lore("check", "home")
+    assert (result.code, hint in result.err, ".git" in result.err) == (0, True, False)
+    assert "home/.git: a hidden folder, skipped" in lore("check", "home", "-v").err.splitlines()
+
+    Path("home/a.jsonl").unlink()
+    result = lore("check", "home")
+    assert (result.code, f"hint: {hint}" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+@pytest.mark.parametrize("text", [b"\0" * 300, b"\0" * 9 + b"\n\0", b"\xef\xbb\xbf\0\0"])
+def test_recording_of_nul_bytes_exits_3(folder, text):
+    """A crash leaves them of a file that was being written: in a folder it was passed over as no recording."""
+    put("logs/a.jsonl", text)
+    put("logs/b.jsonl", body("a"))
+    put("logs/other.bin", text)
+    result = lore("check", "logs" if folder else "logs/a.jsonl")
+    assert (result.code, "not judged: logs/a.jsonl: holds NUL bytes and no text" in result.err) == (3, True)
+
+
 @pytest.mark.parametrize(("whole", "code"), [(False, 3), (True, 1)])
 def test_damaged_file_without_a_judged_request_exits_3(whole, code):
     put("r.jsonl", *([body("a")] if whole else []), dumps(body("b")).replace(b"b", b"\xff") + b"\n")

@@ -13,6 +13,7 @@ from cli.pooled import DIES, pooled, script
 from cli.running import lore, put, session
 from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, line, text
+from golden.cases import FIXTURES
 from lore.commands import common as bars
 
 posix = pytest.mark.skipif(sys.platform != "linux", reason="processes start and end another way there")
@@ -239,6 +240,39 @@ def test_placeholder_id_alone_makes_no_copy(question, turns, copied):
     put("d/a.jsonl", answered_call("count the plums", "msg_HIDDEN"))
     put("d/b.jsonl", answered_call(question, "msg_HIDDEN"))
     assert [summary("d")[name] for name in ("turns", "copied")] == [turns, copied]
+
+
+LOGS = (
+    "claude-code/compaction", "codex/rollout", "copilot/events", "flue/session", "kimi-code/wire", "openfang/session",
+    "pi/session", "sessions/tool_loop", "sidecode/session",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_snapshots_of_a_log_count_with_it(log, names):
+    """Requests without an id, problems, compactions and the request at a snapshot's end counted once for each file."""
+    lines = (FIXTURES / f"{log}.jsonl").read_bytes().splitlines(keepends=True)
+    put("d/c/whole.jsonl", b"".join(lines))
+    alone = summary("d")
+    for name, part in zip(names, (0.4, 0.8), strict=True):
+        put(f"d/{name}.jsonl", b"".join(lines[: int(len(lines) * part)]))
+    assert summary("d") == alone
+    assert "d/a.jsonl: an earlier version of d/c/whole.jsonl, skipped" in lore("check", "d", "-v").err
+
+
+@pytest.mark.parametrize("cut", [15, 25, 31])
+def test_differing_version_of_a_log_counts_requests_once(cut):
+    """A turn without a response id is known by its session, chain, number and time."""
+    lines = (FIXTURES / "pi/session.jsonl").read_bytes().splitlines(keepends=True)
+    put("d/b.jsonl", b"".join(lines).replace(b'"responseId"', b'"other"'))
+    alone = summary("d")
+    put("d/a.jsonl", b"".join(lines[:cut]).replace(b'"responseId"', b'"other"').replace(b"the", b"THE"))
+    both = summary("d")
+    assert [both[name] for name in ("sessions", "chains", "turns")] == [
+        alone[name] for name in ("sessions", "chains", "turns")
+    ]
+    assert both["copied"] > 0
 
 
 def test_subagent_file_is_not_a_session():

@@ -301,3 +301,10 @@ def test_copied_requests_count_in_one_session():
     counts = {row["path"].rpartition("/")[2]: (row["requests"], row["copied"]) for row in rows("--all")}
     assert counts == {"a.jsonl": (1, 0), "b.jsonl": (0, 1)}
     assert "not counted here: 1 request inherited or copied from another session" in lore("sessions").out
+
+
+def test_linked_place_of_logs_lists_sessions_once():
+    claude(CLAUDE)
+    Path("home/.config").mkdir()
+    Path("home/.config/claude").symlink_to("../.claude")
+    assert [(row["requests"], row["copied"]) for row in rows("--all")] == [(1, 0)]

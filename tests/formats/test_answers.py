@@ -41,6 +41,9 @@ TIMED = {"prompt_tokens": 237, "completion_tokens": 1}
     ({"usage": TIMED, "timings": {"cache_n": 236, "prompt_n": 1, "predicted_n": 1}}, 1, 236),
     ({"usage": TIMED, "timings": {"prompt_n": 1}}, 1, 236),  # before September 2025
     ({"usage": TIMED, "timings": {"cache_n": 0, "prompt_n": 237}}, 237, 0),
+    # `/completion`: what the slot holds in the end (`tokens_cached`) was not all read
+    ({"tokens_evaluated": 237, "tokens_cached": 237, "timings": {"prompt_n": 1, "predicted_n": 1}}, 1, 236),
+    ({"tokens_evaluated": 237, "tokens_cached": 237, "timings": {"cache_n": 0, "prompt_n": 237}}, 237, 0),
     ({"usage": {**TIMED, "prompt_tokens_details": {"cached_tokens": 5}}, "timings": {"cache_n": 9}}, 232, 5),
 ])  # fmt: skip
 def test_llama_cpp_timings_complete_the_usage(answer, uncached, read):

@@ -65,6 +65,7 @@ ANSWER = {"id": "m", "usage": {"input_tokens": 7}}
     ({**ONE, "usage": ANSWER["usage"], "cost": 0.5}, 7),
     ({"endpoint": "/v1/messages", "body": ONE}, None),
     ({"custom_id": "a", "params": ONE}, None),
+    ({"in": ONE, "out": {"content": "x", "tokens_evaluated": 9, "timings": {"prompt_n": 7, "cache_n": 2}}}, 7),
 ])  # fmt: skip
 def test_call_is_found_by_shapes_of_bodies(record, tokens):
     data = dumps(record) + b"\n"

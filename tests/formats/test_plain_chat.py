@@ -141,6 +141,27 @@ def test_results_in_any_order_go_to_their_calls():
     assert facts == [("c1", b'{"path": "."}', "a b"), ("c2", b'{"arguments":"README"}', "no such file")]
 
 
+@each("role", ["tool", "user"])
+def test_text_beside_results_in_one_message_is_kept(role):
+    """It was dropped from messages of role `tool`, which LangChain and the AI SDK write."""
+    beside = [
+        {"type": "text", "text": "Before."}, {"type": "tool_result", "tool_use_id": "c1", "content": "a b"},
+        {"type": "tool-result", "toolCallId": "unknown", "output": {"type": "text", "value": "c"}},
+        {"type": "text", "text": "After."},
+    ]  # fmt: skip
+    _, call, _, lost, message = items(*PLAIN[1:3], {"role": role, "content": beside})
+
+    assert text_of(bytes(call.output)) == "a b"
+    assert [text_of(bytes(block.text)) for block in (*lost.blocks, *message.blocks)] == ["c", "Before.", "After."]
+    assert len({call.uuid, lost.uuid, message.uuid}) == 3
+
+
+def test_call_beside_results_of_tools_is_opaque():
+    odd = [{"type": "tool_result", "tool_use_id": "c1"}, {"type": "tool_use", "id": "c9", "name": "ls", "input": {}}]
+
+    assert "LORE207" in codes(lines(*PLAIN[1:3], {"role": "tool", "content": odd}))
+
+
 def test_result_without_id_goes_by_name():
     calls = [item for item in items(*OLLAMA) if isinstance(item, ToolCall)]
     assert [(call.name, text_of(bytes(call.output))) for call in calls] == [("weather", "3"), ("time", "noon")]

@@ -84,12 +84,25 @@ def test_impossible_count_is_a_contradiction(count):
     assert billed.contradiction == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"
 
 
+def test_all_contradictions_of_a_usage_are_named():
+    """Only the first one was: others seemed to be right."""
+    odd = decode_usage(dumps({"input_tokens": -1, "output_tokens": "3", "cache_read_input_tokens": 9}))
+    doubt = "input_tokens is -1 and output_tokens is not a number"
+    assert odd == Usage(None, 9, contradiction=doubt)
+    both = reconcile(odd, Usage(3, 8), "the record", "its stream")
+    assert (
+        both.contradiction
+        == f"{doubt}; 9 input and 9 read tokens in the record, 11 and 8 in its stream; the former are used"
+    )
+
+
 @pytest.mark.parametrize(("other", "doubt"), [
     (Usage(100, None, None, 5), ""),
     (None, ""),
     (Usage(20, 80, None, 9), "5 output tokens in the record, 9 in its stream; the former are used"),
     (Usage(40, 60, None, 5), "80 read tokens in the record, 60 in its stream; the former are used"),
-    (Usage(20, 90, None, 5), "100 input tokens in the record, 110 in its stream; the former are used"),
+    (Usage(20, 90, None, 9),
+     "100 input, 80 read and 5 output tokens in the record, 110, 90 and 9 in its stream; the former are used"),
 ])  # fmt: skip
 def test_two_usages_that_disagree_are_a_contradiction(other, doubt):
     usage = reconcile(Usage(20, 80, None, 5), other, "the record", "its stream")

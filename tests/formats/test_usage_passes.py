@@ -106,6 +106,8 @@ def test_impossible_count_of_a_pass_is_contradiction():
 def test_usage_unlike_its_iterations_shows_both_values():
     billed = decode_usage(dumps(usage(passed(uncached=3, read=800, output=9), input_tokens=3, output_tokens=7)))
     assert billed.contradiction == "7 output_tokens in all, 9 in its iterations"
+    billed = decode_usage(dumps(usage(passed(uncached=3, read=800, output=9), input_tokens=4, output_tokens=7)))
+    assert billed.contradiction == "4 input_tokens and 7 output_tokens in all, 3 and 9 in its iterations"
 
 
 def test_iterations_of_another_shape_are_ignored():

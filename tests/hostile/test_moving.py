@@ -127,8 +127,8 @@ def test_file_vanishing_from_folder_is_counted(lore, desk, monkeypatch):
         (desk / name).write_bytes(TWO)
     listed = corpus.files_below
 
-    def and_then_gone(folder, failed_on):
-        for file in listed(folder, failed_on):
+    def and_then_gone(folder, *hooks):
+        for file in listed(folder, *hooks):
             if file.endswith("b"):
                 os.unlink(file)
             yield file

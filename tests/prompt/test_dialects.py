@@ -255,7 +255,7 @@ def test_messages_after_a_text_input_are_written():
     ({"messages": [{"role": "user", "content": "x"}], "model": "gpt-4o"}, "openai-chat"),
     ({"messages": [{"role": "tool", "content": "x"}], "model": "claude-x"}, "openai-chat"),
     ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]}]}, "anthropic"),
-    ({"prompt": "x"}, None),
+    ({"prompt": "x"}, "template"),
     ([], None),
 ])  # fmt: skip
 def test_dialect_of_recognises_bodies(body, name):

@@ -106,7 +106,7 @@ def test_chains_of_one_name_are_not_mixed_up(tmp_path, monkeypatch):
     Path("s/subagents/x").mkdir(parents=True)
     Path("s.jsonl").write_bytes(main() + agent("1"))
     for place in ("s/subagents/agent-1.jsonl", "s/subagents/x/agent-1.jsonl"):
-        Path(place).write_bytes(agent("1"))
+        Path(place).write_bytes(agent("1", slug=place))
     Path("s/subagents/agent-2.jsonl").write_bytes(main())
     result = fold("s.jsonl", Options()).result
     assert [chain.id for chain in result.session.chains] == ["main", "1", "agent-1", "agent-2", "agent-1-2"]
@@ -171,3 +171,19 @@ def test_endless_first_line_is_not_read_whole(project, monkeypatch):
     monkeypatch.setattr("lore.recording.agents.companions.SESSION_LIMIT", 2000)
     Path("agent-0.jsonl").write_bytes(b'{"type":"user","x":"' + b"x" * 5000 + b'","sessionId":"s"}\n')
     assert companions("s.jsonl") == OF_S
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_log_of_a_subagent_at_two_places_is_read_once(project, is_link):
+    """Its requests counted twice, in a second chain."""
+    before, billed = chains_of("s.jsonl"), Path("s/subagents/agent-4.jsonl").read_bytes()
+    if is_link:
+        Path("agent-9.jsonl").symlink_to("s/subagents/agent-4.jsonl")
+    else:
+        Path("agent-4.jsonl").write_bytes(billed.splitlines(keepends=True)[0])  # an earlier version of it
+    assert companions("s.jsonl") == OF_S
+    assert chains_of("s.jsonl") == before
+
+
+def chains_of(path):
+    return [(turn.chain, turn.number) for turn in Options().open(path, subagents=True).turns()]

@@ -306,3 +306,11 @@ def test_tool_name_with_lone_surrogate_converts(tmp_path):
     written = b"\n".join(map(bytes, convert_recording(Options().open(str(path), Problems(), subagents=True))))
     assert b'"name":"\\\\ud83d"' in written
     assert fold(str(path), Options()).result.turns
+
+
+def test_text_prompt_is_a_problem_of_the_session(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(dumps({"model": "m", "prompt": "hello", "max_tokens": 90}) + b"\n")
+    session = session_of(opened(tmp_path / "a.jsonl"), "", hint="")
+
+    assert list(session.turns()) == []
+    assert [problem.code for problem in session.problems.kept] == ["LORE210"]

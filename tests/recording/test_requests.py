@@ -5,10 +5,13 @@ import json
 import pytest
 
 from formats.calls import ASKED, har
+from helpers.each import each
 from lore.formats.base import Read
 from lore.model.codes import Problem
 from lore.model.turn import Exchange
+from lore.prefix.overlap import compare_prompts
 from lore.recording import requests
+from lore.recording.base import UnrecognisedError
 from lore.recording.opening import Options
 from lore.recording.requests import sort_by_time
 
@@ -77,3 +80,45 @@ def test_response_names_model_if_request_does_not(tmp_path, record, model):
     (turn,) = Options().open(str(tmp_path / "a.jsonl")).turns()
 
     assert turn.model == model
+
+
+CHAT = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+GROWING = "Keep the files tidy.\n" * 40 + "User: a\nAI:"
+LONGER = CHAT + "hi<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<|im_start|>assistant\n"
+
+
+@each("url, request_, answer", [
+    ("https://a.example/v1/completions", {"model": "m", "max_tokens": 90},
+     {"id": "c", "choices": [{"text": "x"}],
+      "usage": {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 5}}}),
+    ("http://localhost:8080/completion", {"n_predict": 9, "cache_prompt": True},
+     {"content": "x", "tokens_evaluated": 9, "tokens_cached": 12, "timings": {"prompt_n": 4, "predicted_n": 3}}),
+    ("", {"model": "m", "stop": ["x"]}, {"usage": {"prompt_tokens": 9, "cached_tokens": 5}}),
+])  # fmt: skip
+@each(
+    "first, second",
+    [(CHAT, LONGER), ([CHAT], [LONGER]), ([7, 8, 9], [7, 8, 9, 10]), (GROWING, GROWING + " b\nUser: c\nAI:")],
+)
+def test_completions_of_a_text_are_one_conversation(tmp_path, url, request_, answer, first, second):
+    """Their bodies have a `prompt`, no messages: no request was found, or its usage was lost."""
+    records = [{"url": url, "request": {**request_, "prompt": text}, "response": answer} for text in (first, second)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    turns = list(Options().open(str(tmp_path / "a.jsonl")).turns())
+
+    assert [(turn.chain, turn.number) for turn in turns] == [("main", 1), ("main", 2)]
+    assert {(turn.usage.uncached_tokens, turn.usage.read_tokens) for turn in turns} == {(4, 5)}
+    sides = [turn.prompt for turn in turns]
+    assert compare_prompts(*sides).is_covered == (first != GROWING)
+    assert {side.fidelity for side in sides} == {"rendered"}
+
+
+@each("record", [
+    {"prompt": "a", "completion": "b"}, {"prompt": "a", "chosen": "b", "rejected": "c"},
+    {"model": "dall-e-3", "prompt": "a cat", "n": 1, "size": "1024x1024"}, {"prompt": "a", "temperature": 0.5},
+])  # fmt: skip
+def test_other_records_with_a_prompt_are_no_requests(tmp_path, record):
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+
+    with pytest.raises(UnrecognisedError):
+        list(Options().open(str(tmp_path / "a.jsonl")).turns())

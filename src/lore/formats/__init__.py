@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         first_records as first_records,
         placed as placed,
     )
-    from lore.formats.values import call_item as call_item, text_in as text_in
+    from lore.formats.values import call_item as call_item, text_at as text_at, text_in as text_in
     from lore.formats.lore_log import LoreLog as LoreLog, event_of as event_of
     from lore.formats.agents import pi_records as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.registry import Format as Format, lacks_of as lacks_of

@@ -6,7 +6,7 @@ of text: a few searches over the bytes find the others, and only those are decod
 stream when it is needed; `bills.py` reads usage.
 
 llama.cpp's server counts in `timings`: `prompt_n` tokens were computed, `cache_n` read from its slot. Before September
-2025 `cache_n` was missing.
+2025 `cache_n` was missing: it is the rest of the prompt, which `/completion` counts as `tokens_evaluated`.
 Sources: the providers' API references; llama.cpp's server (pull request 15827 of 2025-09-06 adds `cache_n`); answers of
 llama-server, vLLM 0.8 to 0.26 and SGLang 0.4 to 0.5 in public repositories.
 """
@@ -96,7 +96,9 @@ def _timed_usage(members: dict[str, bytes], usage: bytes) -> dict[str, Any]:
     recorded = _decode_usage(usage) if timings else {}
     if not timings or (recorded and ("prompt_tokens" not in recorded or recorded.get("prompt_tokens_details"))):
         return {}
-    total, cached, computed = recorded.get("prompt_tokens"), timings.get("cache_n"), timings.get("prompt_n")
+    # not `tokens_cached`: it counts what the slot holds after the answer, prompt and answer
+    total = recorded.get("prompt_tokens", count_in(members.get("tokens_evaluated", b"")))
+    cached, computed = timings.get("cache_n"), timings.get("prompt_n")
     if cached is None and computed is not None and type(total) is int and computed <= total:
         cached = total - computed
     if cached is None:

@@ -16,7 +16,8 @@ Sources: the providers' API references; Anthropic's pages on compaction, the adv
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -30,6 +31,7 @@ from lore.model.mask import cut_masked
 MOST = 10**9  # tokens of a request; a larger count is wrong
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects; in others 0 writes mean that writes are not counted
 _MOST_DOLLARS = 10**6  # of a request; a higher cost is wrong
+_NAMED = 8  # impossible counts of a usage that a message names
 _SHOWN = 10**17  # messages do not print impossible counts from here on
 _SERVED = ("speed", "service_tier", "inference_geo")  # members that become the fields of `Usage` with these names
 _TERMS = frozenset((*_SERVED, "iterations", "server_tool_use"))  # members that `_with_terms` reads
@@ -261,7 +263,7 @@ def synthetic_response_id(at: object, usage: Usage | None) -> str | None:
 
 
 def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_from: str) -> Usage | None:
-    """Return `used` (`other` if only that is recorded), with a `contradiction` that names the first differing count.
+    """Return `used` (`other` if only that is recorded), with a `contradiction` that names all counts that differ.
 
     `used_from` and `other_from` name the sources in it. Inputs are compared as sums: a usage without cache counts has
     the cached tokens in its input.
@@ -274,11 +276,26 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
         ("input", *inputs), ("read", used.read_tokens, other.read_tokens),
         ("written", used.write_tokens, other.write_tokens), ("output", used.output_tokens, other.output_tokens),
     )  # fmt: skip
-    for name, count, other_count in counts:
-        if None not in (count, other_count) and count != other_count and not used.contradiction:
-            text = f"{count:,} {name} tokens in {used_from}, {other_count:,} in {other_from}; the former are used"
-            return replace(used, contradiction=text)
-    return used
+    differing = [
+        (name, count, other_count) for name, count, other_count in counts
+        if count is not None and other_count is not None and count != other_count
+    ]  # fmt: skip
+    if not differing:
+        return used
+    here, there = _join_counts(differing)
+    text = f"{here} tokens in {used_from}, {there} in {other_from}; the former are used"
+    return replace(used, contradiction="; ".join(filter(None, (used.contradiction, text))))
+
+
+def _join_counts(differing: list[tuple[str, int, int]]) -> tuple[str, str]:
+    """Return the first counts with their names, and the second ones, each as words."""
+    words = (f"{count:,} {name}" for name, count, _ in differing), (f"{count:,}" for _, _, count in differing)
+    return _join_words(words[0]), _join_words(words[1])
+
+
+def _join_words(words: Iterable[str]) -> str:
+    *some, last = words
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def _with_terms(counts: Usage, usage: Mapping[str, Any]) -> Usage:
@@ -332,7 +349,8 @@ def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
 
 
 def _describe_disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
-    """Describe the first of the usage's own counts that is neither a pass's nor a sum of passes; empty without one."""
+    """Describe the usage's own counts that are neither a pass's nor a sum of passes; empty without any."""
+    differing = list[tuple[str, int, int]]()
     answering = [part for part in passes if part.kind in ANSWERING]
     names = (*_ANTHROPIC.input, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
     for name, count in zip(names, SUMMED_COUNTS, strict=True):
@@ -341,12 +359,16 @@ def _describe_disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str
             continue
         listed, whole = (sum(getattr(part, count) or 0 for part in group) for group in (answering, passes))
         if stated not in (listed, whole):
-            return f"{stated:,} {name} in all, {listed:,} in its iterations"
-    return ""
+            differing.append((name, stated, listed))
+    if not differing:
+        return ""
+    here, there = _join_counts(differing)
+    return f"{here} in all, {there} in its iterations"
 
 
 def _describe_impossible(usage: dict[str, Any]) -> str:
-    """Describe the first impossible count in the object and its inner ones; empty if all are possible."""
+    """Describe the impossible counts in the object and its inner ones; empty if all are possible."""
+    faults = dict[str, None]()
     listed = usage.get("iterations")
     values = [*usage.values(), *(cast("list[Any]", listed) if isinstance(listed, list) else ())]
     inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
@@ -354,10 +376,10 @@ def _describe_impossible(usage: dict[str, Any]) -> str:
         for name, value in counters.items():
             if type(value) is int:
                 if not 0 <= value <= MOST and "token" in name.lower():
-                    return f"{cut_masked(name, 60)} is {value if abs(value) < _SHOWN else 'beyond any count'}"
+                    faults[f"{cut_masked(name, 60)} is {value if abs(value) < _SHOWN else 'beyond any count'}"] = None
             elif type(value) in (str, bool) and name.lower().endswith("tokens"):
-                return f"{cut_masked(name, 60)} is not a number"
-    return ""
+                faults[f"{cut_masked(name, 60)} is not a number"] = None
+    return _join_words(islice(faults, _NAMED)) if faults else ""
 
 
 def _writes_by_lifetime(usage: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,8 @@ from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
+STAND_IN = "line-"  # how the ids begin that records get from their place
+
 
 class Message(Struct, eq=False):
     """One message of a chain's history."""
@@ -131,7 +133,7 @@ class SessionBuilder:
         if self._first_on_line.number != line.number:
             self._first_on_line = line
         same = self._first_on_line.byte == line.byte
-        return f"line-{line.number}" if same else f"line-{line.number}.{line.byte}"
+        return f"{STAND_IN}{line.number}" if same else f"{STAND_IN}{line.number}.{line.byte}"
 
     def start_session(self, session_id: str = "", **header: Any) -> None:
         """Emit the session's header; later calls do nothing. `header` are fields of `SessionStarted`.

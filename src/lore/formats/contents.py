@@ -332,12 +332,12 @@ def build_array(elements: Iterable[bytes]) -> bytes:
 
 def build_body(
     model: bytes, messages: Iterable[bytes], tools: bytes = b"", params: Mapping[str, bytes] | None = None
-) -> bytes:
-    """Return a body made of JSON pieces; `tools` is an array, or empty."""
+) -> tuple[bytes, Fidelity]:
+    """Return a `structural` body made of JSON pieces; `tools` is an array, or empty."""
     members = {"model": model or b"null"}
     if tools[:1] == b"[" and tools.strip(b"[] \t\r\n"):
         members["tools"] = tools
-    return object_of({**members, **(params or {}), "messages": build_array(messages)})
+    return object_of({**members, **(params or {}), "messages": build_array(messages)}), "structural"
 
 
 def build_message(role: str, content: Iterable[bytes] = (), calls: Iterable[bytes] = ()) -> bytes:
@@ -400,17 +400,10 @@ def _build_result(call_id: bytes, content: bytes) -> bytes:
     return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
 
 
-class RecordedBody(Struct, frozen=True):
-    """A request body in a record: `wire` if it is text, `parsed` if it is JSON."""
-
-    body: bytes
-    fidelity: Fidelity
-
-
-def recorded_body(raw: bytes) -> RecordedBody | None:
-    """Return the body in a member of a record; None if it is not a request body."""
+def recorded_body(raw: bytes) -> tuple[bytes, Fidelity] | None:
+    """Return the body in a member of a record: `wire` if it is text, else `parsed`; None if it is no request body."""
     text = unescape(raw).strip() if raw[:1] == b'"' else raw
     members = raw_members(text) if text[:1] == b"{" else None
-    if members is None or not any(key in members for key in ("messages", "input", "contents")):
+    if members is None or not any(key in members for key in ("messages", "input", "contents", "prompt")):
         return None
-    return RecordedBody(text, "wire" if raw[:1] == b'"' else "parsed")
+    return text, "wire" if raw[:1] == b'"' else "parsed"

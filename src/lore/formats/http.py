@@ -48,7 +48,7 @@ Headers: TypeAlias = dict[str, str]  # names in lower case
 _ASKING = ("POST", "WEBSOCKET", "")
 # Ends of the paths at which models answer or count tokens, of all providers and gateways.
 ENDPOINT = pattern(
-    r"/(?:messages|chat/completions|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?"
+    r"/(?:messages|completions?|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?"
     r"|messages/count_tokens|responses/input_tokens)/?$"
     r"|:(?:generateContent|streamGenerateContent|countTokens|rawPredict|streamRawPredict)$"
 )
@@ -381,8 +381,16 @@ KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target
          "title")  # fmt: skip
 _ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
 
-# One of them is a field of an answer.
-ANSWERS = frozenset(("usage", "usageMetadata", "usage_metadata", "choices", "candidates", "stop_reason"))
+# Fields of requests to complete a text: of OpenAI's old API, which names a model, and of llama.cpp's `/completion`.
+_COMPLETES, _LLAMA = (
+    ("max_tokens", "temperature", "logprobs", "suffix", "stop", "stream"),
+    ("n_predict", "cache_prompt"),
+)
+
+# One of them is a field of an answer; the last one is llama.cpp's.
+ANSWERS = frozenset((
+    "usage", "usageMetadata", "usage_metadata", "choices", "candidates", "stop_reason", "tokens_evaluated",
+))  # fmt: skip
 # Fields of plain requests: an object with only these is a request, not a record of one.
 FIELDS = frozenset((
     *_SIGNS, *ASKED, "messages", "input", "contents", "systemInstruction", "system_instruction", "generationConfig",
@@ -409,6 +417,9 @@ def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
         return (raw_members(first) or {}).get("parts", b"")[:1] == b"["
     if is_call and "input" in members:
         return members["input"][:1] in (b'"', b"[")
+    if "prompt" in members and "input" not in members:
+        is_asked = any(key in members for key in (*_LLAMA, *(_COMPLETES if "model" in members else ())))
+        return members["prompt"][:1] in (b'"', b"[") and (is_call or is_asked)
     if "model" not in members or "input" not in members:
         return False
     if any(key in members for key in ASKED):

@@ -53,9 +53,6 @@ K = TypeVar("K", bound=Struct)
 T = TypeVar("T")
 
 
-Other = RawBlock  # a block of content of unknown shape, unchanged
-
-
 class Parts(Generic[K]):
     """Decoder of blocks of content: those of the `kinds` as structs, all others unchanged.
 
@@ -68,14 +65,14 @@ class Parts(Generic[K]):
         self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(kinds)
         self._texts = texts
 
-    def decode(self, content: bytes | Raw) -> Sequence[K | Other]:
+    def decode(self, content: bytes | Raw) -> Sequence[K | RawBlock]:
         try:
             parts = self._all(content)
             if self.are_sound(parts):
                 return parts
         except (ValueError, RecursionError):
             pass
-        return [self._decode_part(raw) if raw[:1] == b"{" else Other(Raw(raw)) for raw in array(bytes(content))]
+        return [self._decode_part(raw) if raw[:1] == b"{" else RawBlock(Raw(raw)) for raw in array(bytes(content))]
 
     def are_sound(self, parts: Sequence[object]) -> bool:
         """Return whether all values that must be JSON strings are."""
@@ -85,15 +82,15 @@ class Parts(Generic[K]):
                 return False
         return True
 
-    def _decode_part(self, raw: bytes) -> K | Other:
+    def _decode_part(self, raw: bytes) -> K | RawBlock:
         try:
             part = lenient.decode_tolerating_surrogates(self._one, raw)
         except (ValueError, RecursionError):
-            return Other(Raw(raw))
+            return RawBlock(Raw(raw))
         config, fields = part.__struct_config__, {"type", *part.__struct_fields__}
         strict = config.forbid_unknown_fields  # the lenient decoder ignores it
         has_unknown = strict and any(member.key not in fields for member in member_ranges(raw))
-        return part if not has_unknown and self.are_sound((part,)) else Other(Raw(raw))
+        return part if not has_unknown and self.are_sound((part,)) else RawBlock(Raw(raw))
 
 
 _TEXT = msgspec.json.Decoder(str)
@@ -122,6 +119,11 @@ def text_in(raw: Raw | bytes) -> str:
         return printable(decode(bytes(raw)))
     except (ValueError, RecursionError):
         return ""
+
+
+def text_at(members: Mapping[str, bytes], *keys: str) -> str:
+    """Return the first of these members that is a text; empty if none is."""
+    return next((text for key in keys if (text := text_in(members.get(key, b"")))), "")
 
 
 def count_in(raw: Raw | bytes, most: int = MOST) -> int | None:

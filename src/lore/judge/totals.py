@@ -355,6 +355,7 @@ class RunTotals:
         self._sessions: set[str] = set()
         self._responses: dict[str, bool] = {}  # id -> whether it was compared with the turn before it
         self._boundaries: set[tuple[str, str | None]] = set()
+        self._chains: set[tuple[str, str]] = set()  # session and name of each chain
         self._unseen: dict[tuple[str, str, str], list[int | None]] = {}
 
     def take(self, result: FileResult) -> None:
@@ -365,8 +366,9 @@ class RunTotals:
         self._boundaries.update(boundary for boundary in result.boundaries if boundary[1] is not None)
         self.excused.update(decision.by for turn in result.judged for decision in turn.found if decision.by >= 0)
         if any(turn.response_id in self._responses for turn in result.judged):
-            for decided in _remove_copies(result, self._responses):  # a baseline has them under each path
+            for decided in _remove_copies(result, self._responses, self._chains):  # a baseline has them under each path
                 self._match_baseline(decided, result.key)
+        self._chains.update((result.session, chain) for chain in result.turns if result.session)
         known_codes: set[str] = set()  # codes of findings that the baseline has
         for turn in result.judged:
             if turn.response_id:
@@ -465,8 +467,13 @@ def _add(sums: Summary, more: Summary) -> None:
             setattr(sums, name, before + (value or 0))
 
 
-def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Decision]:
-    """Remove copied requests from a file's result, and chains that only had copies; return the findings about them."""
+def _remove_copies(
+    result: FileResult, compared: Mapping[str, bool], known_chains: set[tuple[str, str]]
+) -> list[Decision]:  # fmt: skip
+    """Remove copied requests from a file's result, and chains that only had copies; return the findings about them.
+
+    A chain with copies that is one of the `known_chains` continues what another version of its log has.
+    """
     sums, copied, turns, removed = result.summary, Counter[str](), list[TurnFindings](), list[Decision]()
     for turn in result.judged:
         if turn.response_id in compared:
@@ -481,7 +488,7 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Dec
                 turn = replace(turn, found=())
         turns.append(turn)
     chains = {name for name, number in result.turns.items() if copied[name] == number}
-    sums.chains -= len(chains)
+    sums.chains -= len(chains) + sum((result.session, name) in known_chains for name in copied.keys() - chains)
     removed += [entry for turn in turns if turn.chain in chains and not turn.response_id for entry in turn.found]
     result.judged = [turn for turn in turns if turn.response_id or turn.chain not in chains]
     return removed

@@ -194,7 +194,7 @@ class Turn(Struct):
     line: int | None = None  # the line of the recording that holds the turn, from 1
     byte: int | None = None  # where this line begins, from 0
     omitted: Vector[str] = Vector()  # blocks that the dialect cannot express; empty until the prompt is made
-    response_id: str | None = None  # the provider's name for the response; copies of a turn have the same
+    response_id: str | None = None  # the same for copies of a turn: the provider's name for the response, or its place
     unexpressed: Vector[str] = Vector()  # types of records that no prompt can hold; for `lore assemble` and whole logs
     basis: PromptBasis | None = None  # of a transcript's prompt; None: the request is recorded, or assembled by lore
     call: Call = Call()  # facts about a recorded request apart from its body

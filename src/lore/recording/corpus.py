@@ -27,7 +27,7 @@ from lore.model.events import MAIN
 from lore.model.limits import RECORD_BYTES
 from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed
-from lore.store.registry import SessionAddress, address_of, is_store, mask_url, read_log, session_exists
+from lore.store.registry import SessionAddress, address_of, ignore, is_store, mask_url, read_log, session_exists
 
 PIECE = 1024 * 1024  # bytes that are read at a time
 HEAD = 256 * 1024  # bytes by which an input is recognised
@@ -389,6 +389,15 @@ def common_length(first: str, second: str) -> tuple[int, int, int]:
     return before + after[0], before + after[1], common
 
 
+def begins_with(path: str, other: str) -> bool:
+    """Return whether a file has all bytes of another one at its beginning; False if one of them cannot be read."""
+    mine, theirs = pieces(path, _BLOCK), pieces(other, _BLOCK)
+    try:
+        return all(next(mine, b"").startswith(piece) for piece in theirs)
+    except LoreError:
+        return False
+
+
 def _folder_hint(path: str) -> str:
     """Return the hint for a command that needs a regular file, and got a folder, a pipe or a device."""
     return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
@@ -418,20 +427,24 @@ def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntr
     return entries
 
 
-def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
+def files_below(
+    folder: str, failed_on: OnFailure, on_hidden: Callable[[str], object] = ignore
+) -> Iterator[str]:  # fmt: skip
     """Yield the files below a folder in the order of their names, without hidden and special ones.
 
     Links to folders are not followed. Messages of OpenCode's storage and events of a session's folder are left out. A
-    folder that cannot be listed is passed to `failed_on`, with the reason.
+    folder that cannot be listed is passed to `failed_on`, with the reason, a hidden one to `on_hidden`.
     """
     with filesystem.list_once(folder):
         waiting = [folder]
         while waiting:
             place = waiting.pop()
-            entries = [entry for entry in list_folder(place, failed_on) if not entry.name.startswith(".")]
-            entries.sort(key=lambda entry: entry.name)
+            entries = sorted(list_folder(place, failed_on), key=lambda entry: entry.name)
             folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-            names = [entry.name for entry in entries if entry.name not in folders]
+            names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.name not in folders]
+            for name in [name for name in folders if name.startswith(".")]:
+                on_hidden(os.path.join(place, name))
+                folders.remove(name)
             if {*folders} >= _STORAGE:  # messages and parts are read with their session
                 folders = ["session"]
             folders = [name for name in folders if name != EVENTS or STATE not in names]  # those are parts of a session

@@ -19,6 +19,7 @@ from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import HOLDS, Read, Reader
+from lore.formats.builder import STAND_IN
 from lore.formats.lines import read_lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, reader_of
@@ -210,6 +211,7 @@ class EventRecording(Recording):
 
     def _set_end(self, turn: Turn, last: ClosedTurn | None) -> None:
         """Set what the end of a turn's request says."""
+        session = self._folding.session
         if last is not None and last.turn == turn.number:
             usage, name = last.usage, last.response_id
             if usage is not None and name is not None:  # only copies share both: a mock may give an id twice
@@ -217,6 +219,9 @@ class EventRecording(Recording):
             turn.usage, turn.verdict, turn.response_id, turn.hashes = usage, last.verdict, name, last.hashes
             if self._origin.clock == "first_line":
                 turn.answered = last.at
+        is_unnamed = turn.response_id is None or turn.response_id.startswith(STAND_IN)
+        if is_unnamed and turn.sent is not None and session.id and not session.is_own:  # names it in all versions of a log
+            turn.response_id = f"{session.id} {turn.chain} {turn.number} {turn.sent}"
 
     def dialect_for(self, state: FoldedSession, chain: Chain | None = None) -> Dialect:
         """Return the dialect that the user named, else the chain's, else the session's, else Anthropic's."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 import fnmatch
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,10 +27,12 @@ from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options, reader_class_for
-from lore.store.registry import open_existing, print_note_once, scheme_of
+from lore.store.registry import ignore, open_existing, print_note_once, scheme_of
 
 _MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
+_FIRST_LINE, _LEAST_LINE = 256 * 1024, 32  # bytes of a first line: those that are compared, and the least
+_COMPARED = 8  # files with the same first line
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
 
@@ -43,20 +46,27 @@ class Input(Struct, frozen=True):
     stream: bool = False  # it can be read only once, and only by this process
     optional: bool = False  # it may be no recording: named and unrecognised, or damaged in a folder
     error: LoreError | None = None  # why the folder could not be listed
+    hidden: bool = False  # a hidden folder, which `inputs` leaves out
     written: float | None = None  # when it was written, in seconds; None: its own time says so
     tag: str = ""  # the ETag that a remote file had when it was listed
     number: int = 0  # its place among the files of a run
     together: tuple[str, ...] = ()  # files with one request body each, read as one recording; `path` is empty then
 
 
-def inputs(paths: list[str], is_wanted: Callable[[Input], bool] | None = None) -> list[Input]:
+def inputs(
+    paths: list[str], is_wanted: Callable[[Input], bool] | None = None, on_hidden: Callable[[str], object] = ignore
+) -> list[Input]:  # fmt: skip
     """List the inputs that these paths stand for; raises LoreError for a pattern that matches nothing.
 
     Remote files for which `is_wanted` is False are dropped while listing, so that a million old ones cost no memory.
+    Hidden folders, which are not searched, are passed to `on_hidden`.
     """
     files: dict[object, Input] = {}
     for path in paths:
         for file in _inputs_of(path):
+            if file.hidden:
+                on_hidden(file.path)
+                continue
             key, file = _identify(file)
             if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                 continue
@@ -147,18 +157,22 @@ def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
 
 
 def _files_in_folder(path: str) -> Iterator[Input]:
-    failed: list[Input] = []
+    unread: list[Input] = []  # folders that could not be listed, and hidden ones
     folder, together = "", frozenset[str]()
-    for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, is_named=False, error=error))):
-        yield from failed
-        failed.clear()
+    for file in corpus.files_below(
+        path,
+        lambda place, error: unread.append(Input(place, is_named=False, error=error)),
+        lambda place: unread.append(Input(place, is_named=False, hidden=True)),
+    ):
+        yield from unread
+        unread.clear()
         if (parent := os.path.dirname(file)) != folder:
             folder, together = parent, frozenset(packed.find_pack(parent)[1])
             if together:
                 yield Input(parent, is_named=False)
         if os.path.basename(file) not in together and not is_superseded(file):
             yield from _sessions_in(file) or (Input(file, is_named=False),)
-    yield from failed
+    yield from unread
 
 
 def _sessions_in(path: str) -> list[Input]:
@@ -192,6 +206,30 @@ def _identify(file: Input) -> tuple[object, Input]:
         return key, replace(file, size=packed.status_of(path).size or 0)
     stream = not stat.S_ISREG(about.st_mode)
     return key, replace(file, size=0 if stream else about.st_size, stream=stream)
+
+
+# snapshots of a log
+
+
+def drop_earlier_versions(files: list[Input], log: Callable[[str], None]) -> list[Input]:
+    """Return the files without logs that another one begins with; these are passed to `log`, in words."""
+    versions: dict[int, list[Input]] = defaultdict(list)  # files by their first line
+    for file in files if len(files) > 1 else ():
+        if file.path.endswith(".jsonl") and not file.stream and os.path.isfile(file.path):
+            with suppress(OSError), filesystem.open_file(file.path) as opened:
+                line = opened.readline(_FIRST_LINE)
+                if len(line) >= _LEAST_LINE:
+                    versions[hash(line)].append(file)
+    earlier = set[str]()
+    for group in versions.values():
+        longest = sorted(group, key=lambda other: -other.size)[:_COMPARED]
+        for file in group:
+            longer = [other.path for other in longest if file.size < other.size]
+            whole = next((path for path in longer if corpus.begins_with(path, file.path)), None)
+            if whole is not None:
+                earlier.add(file.path)
+                log(f"{corpus.show(file.path)}: an earlier version of {corpus.show(whole)}, skipped")
+    return [file for file in files if file.path not in earlier]
 
 
 # request bodies in files of their own

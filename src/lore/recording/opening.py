@@ -15,7 +15,7 @@ import msgspec
 
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
-from lore.formats.beginning import BOM, SQLITE, may_be_recording
+from lore.formats.beginning import BOM, SPACE, SQLITE, may_be_recording
 from lore.formats.contents import unescape
 from lore.formats.documents import end_of_value
 from lore.formats.lines import nonblank_lines
@@ -127,8 +127,9 @@ _AGAIN = "record it again, or leave it out"
 def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
     """Return the error for a file that no reader recognises; reads the rest of one that may be cut off."""
     head, is_recording = opened.head, path.endswith(_RECORDINGS)
-    if not head.strip():
-        error = UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
+    if not head.removeprefix(BOM).strip(SPACE + b"\0"):  # NULs are what a crash leaves of a file that was being written
+        what = "holds NUL bytes and no text" if head.strip() else "is empty"
+        error = UnrecognisedError(f"{corpus.show(path)} {what}", hint=_AGAIN)
         error.is_damaged = is_recording
         return error
     text = head.removeprefix(BOM).strip()

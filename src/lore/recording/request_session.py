@@ -24,6 +24,7 @@ from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.model import events as e
 from lore.model.canonical import printable
+from lore.model.codes import Code, Problem
 from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage
 from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
@@ -65,6 +66,9 @@ class RequestSession(EventRecording):
                 for event in chain.read_request(exchange, turn, dialect, is_first=is_first):
                     yield Read(event, turn.line or 1, turn.byte or 0)
                 is_first = False
+            elif turn is not None:
+                problem = Problem(Code.REQUEST_NOT_JUDGED, "a prompt that is text: a session log cannot hold it")
+                yield Read(problem, turn.line or 1, turn.byte or 0)
             over = [chains.pop(name) for name in self._requests.forgotten() if name in chains]
             yield from (Read(event, 1, 0) for chain in over for event in chain.read_response())
         yield from (Read(event, 1, 0) for chain in chains.values() for event in chain.read_response())

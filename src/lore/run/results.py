@@ -30,10 +30,11 @@ from lore.model.results import CheckResult
 from lore.plugins import entry_points
 from lore.recording.base import PLUGIN_GROUPS, load_plugins
 from lore.recording.corpus import show
-from lore.recording.inputs import Input, inputs
+from lore.recording.inputs import Input, drop_earlier_versions, inputs
 from lore.report.forms.json_report import render
 from lore.run.checking.check import CheckOutcome, conclude
 from lore.run.checking.verdicts import CheckContext, judge_file
+from lore.store.registry import ignore
 
 _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]
@@ -47,7 +48,8 @@ class _ResultDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
     """Return the files that `lore check` judges under these paths, in its order, each once."""
-    return [replace(file, number=number) for number, file in enumerate(inputs([os.fspath(path) for path in paths]))]
+    files = drop_earlier_versions(inputs([os.fspath(path) for path in paths]), ignore)
+    return [replace(file, number=number) for number, file in enumerate(files)]
 
 
 def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, root: str = "") -> Result:

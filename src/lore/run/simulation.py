@@ -47,7 +47,7 @@ from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, ahead, inputs, join_bodies, open_input
+from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.report.commands import compaction_advice
 from lore.report.measured import engine_measures
@@ -255,7 +255,7 @@ def simulate(
     load_plugins()
     options = context.options
     all_files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts)]
-    files = join_bodies(all_files, options.format)
+    files = join_bodies(drop_earlier_versions(all_files, options.log), options.format)
     has_stream = any(file.stream for file in files)
     if has_stream and (len(caches) > 1 or any(change != RANK for change in changes)):
         hint = "save it to a file: several caches and changes need more than one look"

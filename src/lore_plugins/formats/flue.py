@@ -39,6 +39,7 @@ from lore.formats import (
     opens,
     output_of,
     result_of,
+    text_at,
     text_in,
 )
 from lore.formats import pi_messages as pi
@@ -68,19 +69,15 @@ _ROLES = ("user", "assistant", "toolResult")
 _BRANCH, _CONTEXT = b"[Branch Summary]", b"[Context Summary]"  # the headings that flue writes into a prompt
 
 
-def _text_at(members: Members, key: str) -> str:
-    return text_in(members.get(key, b""))
-
-
 def _message_in(members: Members) -> Members:
     return raw_members(members.get("message", b"null")) or {}
 
 
 def _kind_of(members: Members) -> str:
     """Return an entry's kind: a message's role, else its type; empty if it is unknown."""
-    kind, known = _text_at(members, "type"), _SUMMARIES
+    kind, known = text_at(members, "type"), _SUMMARIES
     if kind == "message":
-        kind, known = _text_at(_message_in(members), "role"), _ROLES
+        kind, known = text_at(_message_in(members), "role"), _ROLES
     return kind if kind in known else ""
 
 
@@ -114,7 +111,7 @@ def _summary_of(members: Members, heading: bytes) -> Raw:
 
 def _answer_items(name: str, message: Members) -> tuple[Item, ...]:
     """Return the items of a response: one message with all blocks, then the calls."""
-    response, stop = _text_at(message, "responseId") or name, _text_at(message, "stopReason")
+    response, stop = text_at(message, "responseId") or name, text_at(message, "stopReason")
     parts = list(enumerate(pi.parts_of(Raw(message["content"]))))
     calls = [
         ToolCall(f"{name}:{number}", part.id, part.name, part.arguments, response_id=response)
@@ -138,7 +135,7 @@ def _result_of(members: Members, at: str | None) -> e.PatchToolCall:
     content = Raw(message.get("content", b'""'))
     output = result_of(_blocks(bytes(content))) if opens(content) == "[" else output_of(content)
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
-    call_id = _text_at(message, "toolCallId")
+    call_id = text_at(message, "toolCallId")
     return e.PatchToolCall(call_id=call_id, status=status, output=output, detail=detail, at=at)
 
 
@@ -209,10 +206,10 @@ class Flue(RecordReader):
             for raw in array(members.get("newEntries", b"[]")):
                 self._place = Line(line.number, line.byte, raw)
                 self._add(raw)
-            self._move_to(_text_at(members, "leafId"))
+            self._move_to(text_at(members, "leafId"))
         elif "type" not in members and not _HEADER.isdisjoint(members):
             self._read_header(members)
-            self._leaf = _text_at(members, "leafId")
+            self._leaf = text_at(members, "leafId")
         else:
             self._add(data)
         return self._session.take()
@@ -242,7 +239,7 @@ class Flue(RecordReader):
     def _read_header(self, record: Members) -> None:
         version = record.get("version", b"2")
         self._is_known = True
-        self._created = self._created or _text_at(record, "createdAt") or None
+        self._created = self._created or text_at(record, "createdAt") or None
         if version != b"2":
             version_label = printable(cut_masked(version.decode("utf-8", "replace"), 20))
             self._report(Code.BAD_HEADER, f"session version {version_label} is not 2; read as version 2")
@@ -252,7 +249,7 @@ class Flue(RecordReader):
         entries = record["entries"]
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
         ranges = element_ranges(entries)
-        names = {_text_at(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
+        names = {text_at(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
         self._remove([name for name in self._entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
@@ -260,12 +257,12 @@ class Flue(RecordReader):
             self._place, before = Line(number, line.byte + start + begin, entries[begin:end]), begin
             self._add(entries[begin:end])
         self._leaf = ""
-        self._move_to(_text_at(record, "leafId"))
+        self._move_to(text_at(record, "leafId"))
 
     def _add(self, raw: bytes) -> None:
         """Add an entry, unless its id is known; the first answer starts the session."""
         record = raw_members(raw) or {}
-        name = _text_at(record, "id")
+        name = text_at(record, "id")
         if not name or "type" not in record:
             self._report(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")
             self._session.emit(e.OpaqueEvent(record=Raw(raw)))
@@ -276,10 +273,10 @@ class Flue(RecordReader):
             return
         kind = _kind_of(record)
         if not kind:
-            type_label = printable(cut_masked(_text_at(record, "type"), 60))
+            type_label = printable(cut_masked(text_at(record, "type"), 60))
             self._report(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {type_label!r}; kept as opaque")
-        at = _text_at(record, "timestamp") or None
-        self._entries[name] = _FlueEntry(self._place, kind, _text_at(record, "parentId"), at)
+        at = text_at(record, "timestamp") or None
+        self._entries[name] = _FlueEntry(self._place, kind, text_at(record, "parentId"), at)
         if self._session.is_started:
             self._append_to_branch(name)
             return
@@ -292,7 +289,7 @@ class Flue(RecordReader):
         session, waiting, self._early_names = self._session, self._early_names, []
         first, last = (self._entries[waiting[at]] if waiting else None for at in (0, -1))
         message = _message_in(last.members) if last is not None and last.kind == _ANSWER else {}
-        model, dialect = _text_at(message, "model") or None, pi.dialect_of(_text_at(message, "api"))
+        model, dialect = text_at(message, "model") or None, pi.dialect_of(text_at(message, "api"))
         session.line = first.line if first is not None else Line(1, 0, b"")
         session.start_session(at=self._created or (first.at if first else None), model=model, dialect=dialect)
         session.counter.model = model
@@ -410,7 +407,7 @@ class Flue(RecordReader):
     def _compact(self, name: str) -> None:
         """Emit a compaction; entries that it keeps, but the timeline does not show, are emitted before it."""
         at = self._places[name]
-        first = min(at, self._places.get(_text_at(self._entries[name].members, "firstKeptEntryId"), at))
+        first = min(at, self._places.get(text_at(self._entries[name].members, "firstKeptEntryId"), at))
         kept_names = self._path[first:at] if self._count_replayed(at - first) else []
         kept_names = [other for other in kept_names if self._entries[other].kind != _COMPACTION]
         if any(other not in self._shown_items for other in kept_names):
@@ -418,7 +415,7 @@ class Flue(RecordReader):
             self._session.remove([item for items in self._shown_items.values() for item in items])
             for other in kept_names:
                 self._show_items(other)
-        calls = (_text_at(_message_in(self._entries[other].members), "toolCallId") for other in kept_names)
+        calls = (text_at(_message_in(self._entries[other].members), "toolCallId") for other in kept_names)
         call_items = [self._calls[call] for call in calls if call in self._calls]
         items = [item for other in kept_names for item in self._shown_items[other]]
         members = self._set_event_source(name)
@@ -431,17 +428,17 @@ class Flue(RecordReader):
     def _show_answer(self, name: str) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
         session, message = self._session, _message_in(self._set_event_source(name))
-        at, stop, usage = session.at, _text_at(message, "stopReason"), decode_usage(message.get("usage", b"null"))
+        at, stop, usage = session.at, text_at(message, "stopReason"), decode_usage(message.get("usage", b"null"))
         session.counter.asked_at = self._entries[self._path[-2]].at if len(self._path) > 1 else at
-        turn = session.start_turn(_text_at(message, "model") or None)
+        turn = session.start_turn(text_at(message, "model") or None)
         self._show_items(name)
         if stop not in pi.UNFINISHED:
-            session.end_turn(usage, _text_at(message, "responseId") or None)
+            session.end_turn(usage, text_at(message, "responseId") or None)
             return
         if usage is not None and not any(msgspec.structs.astuple(usage)[:4]):
             usage = None  # a failed request has zeros for unknown counts
         ended = e.TurnFailed if stop == "error" else e.TurnCanceled
-        session.emit(ended(turn=turn, at=at, usage=usage, error=_text_at(message, "errorMessage") or None))
+        session.emit(ended(turn=turn, at=at, usage=usage, error=text_at(message, "errorMessage") or None))
 
     def _show_items(self, name: str) -> None:
         session, members = self._session, self._set_event_source(name)

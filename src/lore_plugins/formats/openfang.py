@@ -19,7 +19,7 @@ from typing import ClassVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.formats import LogReader, nonblank_lines, split_content, text_in
+from lore.formats import LogReader, nonblank_lines, split_content, text_at
 from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, raw_members
 
 Members = dict[str, bytes]
@@ -50,7 +50,7 @@ class OpenFang(LogReader):
             record = raw_members(line)
             if record is None or number == _MOST_CHECKED:
                 break
-            if not record.keys() <= _KEYS or "content" not in record or _text(record, "role") not in _ROLES:
+            if not record.keys() <= _KEYS or "content" not in record or text_at(record, "role") not in _ROLES:
                 return False
             content = record["content"]
             is_own = not _SIGNS.isdisjoint(record) or _source_of(record, content) != "user" or _has_flat_image(content)
@@ -61,7 +61,7 @@ class OpenFang(LogReader):
         record, session = raw_members(data), self.session
         if record is None:
             raise ValueError("not a JSON object")
-        role, content, stamp = _text(record, "role"), record.get("content", b"null"), _text(record, "timestamp")
+        role, content, stamp = text_at(record, "role"), record.get("content", b"null"), text_at(record, "timestamp")
         session.at, self._stamp = (None if stamp == self._stamp else stamp), stamp
         is_head = role == "system" and not session.is_started and content[:1] == b'"'
         session.start_session(at=session.at, system=Raw(content) if is_head else NULL)
@@ -73,7 +73,7 @@ class OpenFang(LogReader):
         message, tool_uses = split_content(content), split_content(record.get("tool_use", b"[]"))
         for parts, tool_parts in zip(message, tool_uses, strict=True):
             parts += tool_parts
-        uuid = _text(record, "msg_id") or _text(record, "id") or f"m{session.line.number}"
+        uuid = text_at(record, "msg_id") or text_at(record, "id") or f"m{session.line.number}"
         if role == "assistant":
             session.start_turn(None)
             if message.blocks:
@@ -90,15 +90,11 @@ class OpenFang(LogReader):
             session.append(UserMessage(uuid, blocks=tuple(message.blocks), source=_source_of(record, text)))
 
 
-def _text(members: Members, key: str) -> str:
-    return text_in(members.get(key, b""))
-
-
 def _source_of(record: Members, text: bytes) -> str:
     """Return the source of a message of the user's role: its own, else by the beginning of its text."""
     if _TICK.match(text):
         return "tick"
-    return _text(record, "source") or ("context_injection" if _INJECTED.match(text) else "user")
+    return text_at(record, "source") or ("context_injection" if _INJECTED.match(text) else "user")
 
 
 def _has_flat_image(content: bytes) -> bool:
@@ -106,4 +102,4 @@ def _has_flat_image(content: bytes) -> bool:
     if content[:1] != b"[" or b'"image"' not in content:
         return False
     blocks = (raw_members(raw) or {} for raw in array(content))
-    return any(_text(block, "type") == "image" and "data" in block for block in blocks)
+    return any(text_at(block, "type") == "image" and "data" in block for block in blocks)

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.bills import recorded_dollars, usage_without_cached_input
 from lore.formats.contents import unescape
-from lore.formats.values import Other, Parts, opens, result_of, split_response, text_in
+from lore.formats.values import Parts, opens, result_of, split_response, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import PatchToolCall, Usage
@@ -162,7 +162,7 @@ def convert(message: PiMessage, id: str, at: str | None) -> PromptContent | None
             )
             return tuple(split_response(answer_parts, id, message.response_id or id, stop))
         case "toolResult":
-            parts: Sequence[PiPart | Other] = () if opens(message.content) == "n" else parts_of(message.content)
+            parts: Sequence[PiPart | RawBlock] = () if opens(message.content) == "n" else parts_of(message.content)
             status = "failed" if _is_true(message.is_error) else "completed"
             output, call = result_of(tuple(map(block_of, parts))), message.tool_call_id
             return PatchToolCall(call_id=call, status=status, output=output, detail=message.details, at=at)
@@ -206,7 +206,7 @@ def has_image(content: PromptContent) -> bool:
     return blocks is not None and any(isinstance(block, ImageBlock) for block in blocks)
 
 
-def parts_of(content: Raw) -> Sequence[PiPart | Other]:
+def parts_of(content: Raw) -> Sequence[PiPart | RawBlock]:
     """Decode content, a text or blocks; ValueError if it is neither."""
     match opens(content):
         case '"':
@@ -217,7 +217,7 @@ def parts_of(content: Raw) -> Sequence[PiPart | Other]:
             raise ValueError("content is neither text nor blocks")
 
 
-def block_of(part: PiPart | Other) -> Block:
+def block_of(part: PiPart | RawBlock) -> Block:
     """Convert a block of content."""
     match part:
         case PiText():
@@ -226,8 +226,8 @@ def block_of(part: PiPart | Other) -> Block:
             return _block_of_thinking(part)
         case PiImage():
             return ImageBlock(part.mime_type, part.data)
-        case Other():
-            return RawBlock(part.json)
+        case RawBlock():
+            return part
         case PiCall():  # not in a response
             return RawBlock(Raw(msgspec.json.encode(part)))
 

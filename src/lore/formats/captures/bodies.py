@@ -1,4 +1,5 @@
-"""Read request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse), alone or in records.
+"""Read request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse, and old completions of
+a text), alone or in records.
 
 A record is `{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
 `headers` and `status`; `request` is the body or its text. The lines of `lore assemble --all --full` are records, too.
@@ -44,7 +45,9 @@ _BEDROCK_ERRORS = {
     "ThrottlingException": 429,
 }  # fmt: skip
 _SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
-_NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)\\*"|\\u')  # or a key that is escaped
+_NAMED = pattern(
+    rb'"(?:messages|contents|input|prompt|request|request_body|payload|body)\\*"|\\u'
+)  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 
 
@@ -116,7 +119,7 @@ class BodyPairs(PackReader):
         body = recorded_body(data)
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
-        self._request = member, Http(request=Content(body.body, "json"), fidelity="wire", at=header.at)
+        self._request = member, Http(request=Content(body[0], "json"), fidelity="wire", at=header.at)
         return [] if header.awaits else self._flush()
 
     def _flush(self) -> list[Read]:

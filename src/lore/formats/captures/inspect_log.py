@@ -21,7 +21,7 @@ from lore.formats.beginning import BOM
 from lore.formats.bills import decode_usage
 from lore.formats.captures.layouts import INSPECT, Record, call_in
 from lore.formats.captures.recorders import Documents
-from lore.formats.contents import RecordedBody, build_array, build_body, object_of, to_openai_messages
+from lore.formats.contents import build_array, build_body, object_of, to_openai_messages
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
@@ -32,6 +32,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, is_deep, raw_members
 from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
+from lore.model.turn import Fidelity
 
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
@@ -118,17 +119,17 @@ def _read_event(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], sess
     members = raw_members(request) or {}
     if refs:  # the provider's body, with its messages from the pool
         key, messages = record.text(("call.call_key",)) or "messages", _messages_in_ranges(refs, pools.calls)
-        body = RecordedBody(object_of({**members, key: build_array(messages)}), "parsed")
+        body = object_of({**members, key: build_array(messages)}), "parsed"
     elif not members.keys().isdisjoint(("messages", "input", "contents")):
-        body = RecordedBody(request, "parsed")
+        body = request, "parsed"
     else:
         body = _inspect_body(event, pools)
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
     counts = record.first(("call.response.usage", "call.response.usageMetadata"))
     usage = decode_usage(counts, record.at("call.response.service_tier")) or _usage(record)
-    body = replace(body, body=_fill_attachments(body.body, attachments))
-    return exchanges_of(replace(call_in(record, INSPECT, body), session=session, usage=usage))
+    call = call_in(record, INSPECT, (_fill_attachments(body[0], attachments), body[1]))
+    return exchanges_of(replace(call, session=session, usage=usage))
 
 
 def _messages_in_ranges(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
@@ -144,7 +145,7 @@ def _messages_in_ranges(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
             yield raw
 
 
-def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
+def _inspect_body(event: dict[str, bytes], pools: _Pools) -> tuple[bytes, Fidelity] | None:
     """Return a body made of the messages that Inspect passed to the provider's client."""
     raw_input = event.get("input", b"")
     listed = array(raw_input) if raw_input[:1] == b"[" else []
@@ -156,8 +157,7 @@ def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None
     params = {key: value for key, value in config.items() if key in _PARAMS and value != b"null"}
     if "tool_choice" in event:
         params["tool_choice"] = event["tool_choice"]
-    body = build_body(event.get("model", b"null"), messages, event.get("tools", b""), params)
-    return RecordedBody(body, "structural")
+    return build_body(event.get("model", b"null"), messages, event.get("tools", b""), params)
 
 
 def _fill_attachments(body: bytes, attachments: Mapping[str, Raw]) -> bytes:

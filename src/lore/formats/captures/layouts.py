@@ -21,12 +21,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import decode_usage
-from lore.formats.contents import NO_CONTENT, Content, RecordedBody, content_of
+from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.values import text_in
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import sliced_members
 from lore.model.times import decode_time
+from lore.model.turn import Fidelity
 
 Paths = tuple[str, ...]
 
@@ -168,7 +169,7 @@ class Record:
         return NO_CONTENT
 
 
-def call_in(record: Record, layout: Layout = COMMON, body: RecordedBody | None = None) -> Http:
+def call_in(record: Record, layout: Layout = COMMON, body: tuple[bytes, Fidelity] | None = None) -> Http:
     """Return the call in a record; missing or malformed parts are unknown. `body` overrides the layout's request."""
     members = record.members
     at, ended = record.time(layout.at), record.time(layout.ended)
@@ -182,8 +183,8 @@ def call_in(record: Record, layout: Layout = COMMON, body: RecordedBody | None =
     return Http(
         **texts,
         headers=headers_of(record.first(layout.headers)) if layout.headers else {},
-        request=Content(body.body, "json") if body else record.content(layout.request),
-        fidelity=body and body.fidelity,
+        request=Content(body[0], "json") if body else record.content(layout.request),
+        fidelity=body and body[1],
         status=next((status for path in layout.status if (status := status_of(record.at(path))) is not None), None),
         response_headers=headers_of(record.first(layout.response_headers)) if layout.response_headers else {},
         response=record.content(layout.response, listed=True),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from lore.formats.bills import decode_usage
 from lore.formats.captures.layouts import LITELLM, Record, call_in
-from lore.formats.contents import RecordedBody, build_body, object_of, recorded_body, unescape
+from lore.formats.contents import build_body, object_of, recorded_body, unescape
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
 from lore.formats.lines import Line, RecordReader, first_records
@@ -23,6 +23,7 @@ from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, raw_members
+from lore.model.turn import Fidelity
 
 PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object", "litellm_params", "hidden_params")
 _LOGGED = ("call_type", "startTime", "litellm_call_id", "response_cost", "model_map_information", "api_base")
@@ -80,7 +81,7 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     record = Record(members)
     body = next((body for path in _SENT if (body := recorded_body(record.at(path))) is not None), None)
     if body is None and (proxied := recorded_body(record.at("proxy_server_request.body"))) is not None:
-        body = replace(proxied, fidelity="parsed")
+        body = proxied[0], "parsed"
     body = body or _body_of_params(record)
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
@@ -88,7 +89,7 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     return exchanges_of(call)
 
 
-def _body_of_params(record: Record) -> RecordedBody | None:
+def _body_of_params(record: Record) -> tuple[bytes, Fidelity] | None:
     """Return a body made of the messages and parameters that LiteLLM was called with."""
     messages = record.at("messages")
     if messages[:1] == b'"':  # another text than an array says that content is not logged
@@ -101,7 +102,7 @@ def _body_of_params(record: Record) -> RecordedBody | None:
     params = {key: value for key, value in called.items() if key not in ("messages", "api_key", "tools", "model")}
     model = called.get("model", b"null")
     model = record.members.get("model", model if model != b"null" else record.at("response.model"))
-    return RecordedBody(build_body(model, listed, called.get("tools", b""), params), "structural")
+    return build_body(model, listed, called.get("tools", b""), params)
 
 
 def _usage(record: Record) -> Usage | None:

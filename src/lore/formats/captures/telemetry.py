@@ -29,7 +29,6 @@ from lore.formats.captures.layouts import SPANS, Record, call_in
 from lore.formats.contents import (
     NO_CONTENT,
     Content,
-    RecordedBody,
     build_array,
     build_body,
     build_message,
@@ -188,7 +187,7 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
     attrs, messages = span.attributes, _sent_messages(span.attributes)
     params = {name: value for key, name in _PARAMS.items() if (value := attrs.at(key))}
     tools = _array_of(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
-    body = RecordedBody(build_body(attrs.first(_MODELS), messages, tools, params), "structural")
+    body = build_body(attrs.first(_MODELS), messages, tools, params)
     call = replace(call_in(attrs, SPANS, body), at=span.at, usage=_usage(attrs), failure=span.failure or "")
     if span.failure and call.status is None and (code := _CODE.search(span.failure[:_BEGINNING])) is not None:
         call = replace(call, status=int(code[1]))

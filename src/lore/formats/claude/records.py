@@ -19,10 +19,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.lines import Line
-from lore.formats.values import Other, Parts, opens, text_in
+from lore.formats.values import Parts, opens, text_in
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
-from lore.model.items import NULL, TextBlock, is_absent
+from lore.model.items import NULL, RawBlock, TextBlock, is_absent
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BRANCH_WALKS
 from lore.model.mask import cut_masked
@@ -120,7 +120,7 @@ class _ClaudeImage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, ta
 
 
 Known: TypeAlias = TextBlock | _ClaudeThinking | ClaudeToolUse | ToolResult | _ClaudeImage
-Part: TypeAlias = Known | Other
+Part: TypeAlias = Known | RawBlock
 
 
 class ClaudeMessage(Struct, frozen=True, gc=False):
@@ -322,13 +322,13 @@ def response_item(uuid: str, part: Part, message: ClaudeMessage, response: str) 
 
 
 def _block_of(part: Part) -> items.Block:
-    if type(part) is TextBlock or type(part) is Other:
+    if type(part) is TextBlock or type(part) is RawBlock:
         return part
     if type(part) is _ClaudeThinking:
         return items.ThinkingBlock(part.thinking, part.signature)
     if type(part) is _ClaudeImage:
         return items.ImageBlock(part.source.media_type, part.source.data)
-    return items.RawBlock(Raw(msgspec.json.encode(part)))  # a call or a result among the content of another role
+    return RawBlock(Raw(msgspec.json.encode(part)))  # a call or a result among the content of another role
 
 
 def output_of(content: Raw) -> Raw:
@@ -468,7 +468,7 @@ def is_client_text(part: Part) -> bool:
 
 def is_thinking(part: Part) -> bool:
     """Return whether a part of a response is reasoning."""
-    return type(part) is _ClaudeThinking or (type(part) is Other and b'"redacted_thinking"' in _head(part.json))
+    return type(part) is _ClaudeThinking or (type(part) is RawBlock and b'"redacted_thinking"' in _head(part.json))
 
 
 def signals_of_result(content: Raw) -> Iterator[Sign]:

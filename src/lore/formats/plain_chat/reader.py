@@ -36,7 +36,7 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
 from lore.formats.plain_chat.signs import Role
-from lore.formats.values import arguments_of, block_in, opens, parts_in, split_response, stamp_of, text_in
+from lore.formats.values import arguments_of, block_in, opens, parts_in, split_response, stamp_of, text_at, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, printable
@@ -79,11 +79,6 @@ def decode(data: bytes) -> Members:
 def body_of(message: Members) -> Raw:
     """Return the content of a message."""
     return Raw(message.get("content", message.get("value", b"null")))
-
-
-def text_at(message: Members, *keys: str) -> str:
-    """Return the first of these members that is a text; empty if none is."""
-    return next((text for key in keys if (text := text_in(message.get(key, b"")))), "")
 
 
 def time_of(message: Members) -> str | None:
@@ -354,13 +349,13 @@ class Chat(LogReader):
         if is_result and not results:
             call, name = text_at(message, "tool_call_id"), text_at(message, "tool_name", "name")
             status = "failed" if text_at(message, "status") == "error" else "completed"
-            results = [_ChatResult(call, name, output_of(body), status)]
-        elif not is_result and any(isinstance(part, ToolCall) for part in parts):
+            results, parts = [_ChatResult(call, name, output_of(body), status)], ()
+        elif any(isinstance(part, ToolCall) for part in parts):
             raise ValueError("a call in a message that is not the model's")
-        for number, result in enumerate(results, 0 if is_result else 1):
-            self._add_result(result, f"{uuid}:{number}" if number else uuid)
         blocks = tuple([part for part in parts if not isinstance(part, _ChatResult | ToolCall)])
-        if blocks and not is_result:
+        for number, result in enumerate(results, 0 if is_result and not blocks else 1):
+            self._add_result(result, f"{uuid}:{number}" if number else uuid)
+        if blocks:
             source = "user" if kind == "user" else "context_injection"
             self.session.append(UserMessage(uuid, blocks=blocks, source=source))
 

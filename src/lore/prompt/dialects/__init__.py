@@ -18,7 +18,7 @@ DIALECTS = Registry[Dialect](
     },
     make=lambda kind: kind(),
 )
-# Dialects that are written and never read.
+# Dialects of text: asked after all others.
 TEXT = Registry[Dialect]({"template": "lore.prompt.dialects.chatml:ChatML"}, make=lambda kind: kind())
 
 
@@ -42,4 +42,5 @@ def dialect_names() -> list[str]:
 def dialect_of(body: bytes) -> Dialect | None:
     """Return the first dialect that recognises a request body; None if no dialect does."""
     members = sliced_members(body)
-    return next((dialect for dialect in DIALECTS.values() if dialect.recognises(members)), None)
+    dialects = (dialect for table in (DIALECTS, TEXT) for dialect in table.values())
+    return next((dialect for dialect in dialects if dialect.recognises(members)), None)

@@ -9,6 +9,7 @@ pair, which UTF-8 cannot hold, becomes U+FFFD.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -18,12 +19,17 @@ from msgspec.structs import replace
 from lore.model.canonical import encode, text_of
 from lore.model.deferred import pattern
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import array, raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import base
 from lore.prompt.dialects.content import as_function, outcome_of, output_blocks, single_tools
 
+# Text is cut into segments at line ends and around the tokens that separate messages in the usual templates. A longer
+# text is cut at the same places, so that stable text stays in the same segments.
+PIECE = pattern(
+    r"\n|.+?(?:\Z|\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
+)
 _HALF = pattern("[\ud800-\udfff]")
 _START, _END = "<|im_start|>", "<|im_end|>"
 _TOOLS = "# Tools\n\nThese functions can be called. Each line is the JSON schema of one:\n<tools>"
@@ -43,20 +49,31 @@ TEXT_ANSWERS = {
 
 
 class RenderedText:
-    """A dialect of text: a body is one segment, and there are no breakpoints."""
+    """A dialect of text, without breakpoints: text itself, or a body whose `prompt` is text or tokens.
+
+    Such bodies are sent to `/v1/completions` and to llama.cpp's `/completion` (OpenAI's and llama.cpp's references).
+    """
 
     name: ClassVar[str] = "template"  # of the dialect
     # which features it can express, by feature
     capabilities: ClassVar[Mapping[str, base.Capability]] = {**base.USUAL, **TEXT_ANSWERS}
 
     def recognises(self, body: dict[str, bytes]) -> bool:
-        """Return False: text has no members."""
-        return False
+        """Return whether a body has a `prompt`, and no messages."""
+        return "prompt" in body and body.keys().isdisjoint(("messages", "input", "contents"))
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        """Return a prompt of the whole text as one segment; its fidelity is always `rendered`."""
-        text = Segment("messages", "text", body, kind="opaque")
-        return Prompt(dialect=self.name, fidelity="rendered", messages=Vector([text]))
+        """Return a prompt of the pieces of a body's `prompt`, else of the whole text; its fidelity is `rendered`."""
+        members = (raw_members(body) or {}) if body[:1] == b"{" else {}
+        if not self.recognises(members):
+            return Prompt(self.name, "rendered", messages=Vector([Segment("messages", "text", body, kind="opaque")]))
+        raw, model = members["prompt"], members.get("model", b"")
+        pieces = [piece for part in (array(raw) if raw[:1] == b"[" else [raw]) for piece in _pieces_of(part)]
+        return Prompt(
+            self.name, "rendered", text_of(model) if model[:1] == b'"' else None,
+            messages=Vector([Segment("messages", f"prompt[{n}]", piece, "text") for n, piece in enumerate(pieces)]),
+            params={name: value for name, value in members.items() if name not in ("model", "prompt")},
+        )  # fmt: skip
 
     def breakpoint(self, model: str | None, ttl: str) -> base.CacheMark | None:
         """Return None: text holds no breakpoints."""
@@ -65,6 +82,13 @@ class RenderedText:
     def takes_breakpoint(self, segment: Segment) -> bool:
         """Return False: text holds no breakpoints."""
         return False
+
+
+def _pieces_of(part: bytes) -> list[bytes]:
+    """Return the pieces of a text (JSON), the tokens of a list, or any other value itself."""
+    if part[:1] == b'"':
+        return [piece[0].encode() for piece in PIECE.finditer(decode_text(part))]
+    return array(part) if part[:1] == b"[" else [part]
 
 
 def without_surrogates(text: str) -> str:
@@ -190,7 +214,7 @@ class ChatML(RenderedText):
     def write(self, prompt: Prompt) -> bytes:
         """Return the text that the segments make, and the opening of the answer unless it was parsed from text."""
         text = b"".join([segment.data for segment in prompt])
-        if len(prompt) == 1 and len(prompt.messages) == 1 and prompt.messages[0].kind == "opaque":
+        if len(prompt.messages) == len(prompt) and all(part.kind in ("opaque", "text") for part in prompt.messages):
             return text  # it was parsed from text
         end = f"{_END}\n" if text else ""
         return text + f"{end}{_START}assistant\n".encode()

@@ -37,15 +37,10 @@ from lore.model.mask import cut_masked, mask
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
 from lore.prompt import base
-from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, without_surrogates
+from lore.prompt.dialects.chatml import PIECE, TEXT_ANSWERS, RenderedText, result, texts, thoughts, without_surrogates
 from lore.prompt.dialects.content import as_function, single_tools
 from lore.prompt.system_messages import Does
 
-# Text is cut into segments at line ends and around the tokens that separate messages in the usual templates. A longer
-# text is cut at the same places, so that stable text stays in the same segments.
-_PIECE = re.compile(
-    r"\n|.+?(?:\Z|\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
-)
 _LOOKS_AHEAD = len("<end_of_turn>")  # characters after a piece that decide its end
 
 _INJECTED = "context_injection"  # the beginning of an origin of lore's own text, and the role after such a message
@@ -290,7 +285,7 @@ class JinjaTemplate(RenderedText):
         same = common_prefix(stable, text)
         shared = bisect_right(ends, min(common_prefix(before, stable) - _LOOKS_AHEAD, same))
         start = ends[shared - 1] if shared else 0
-        new = [end for match in _PIECE.finditer(stable, start) if (end := match.end()) <= same]
+        new = [end for match in PIECE.finditer(stable, start) if (end := match.end()) <= same]
         pieces = pieces.cut(shared).extend(
             [
                 Segment("messages", f"text[{number}]", stable[begin:end].encode(), "text")

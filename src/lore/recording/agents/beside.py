@@ -51,12 +51,12 @@ def of_kimi_cli(path: str) -> KeptBeside:
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
     listed = _object_in(os.path.join(os.path.dirname(projects), "kimi.json"))
     digest = name.rpartition("_")[2]  # for a remote folder its kind comes first
-    folders = (text_at(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
+    folders = (text_at_path(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
     folder = next((folder for folder in folders if folder and md5_name(folder) == digest), None)
     if not os.path.isdir(path):
         return folder, None
-    older = text_at(_object_in(os.path.join(path, "metadata.json")), ("title",))
-    title = text_at(_object_in(os.path.join(path, "state.json")), ("custom_title",))
+    older = text_at_path(_object_in(os.path.join(path, "metadata.json")), ("title",))
+    title = text_at_path(_object_in(os.path.join(path, "state.json")), ("custom_title",))
     return folder, title or (None if older == "Untitled" else older)
 
 
@@ -68,14 +68,14 @@ def of_kimi_code(path: str) -> KeptBeside:
     above = os.path.dirname(os.path.dirname(os.path.dirname(session)))
     listed = os.path.join(above, "session_index.jsonl")
     state = _object_in(os.path.join(session, "state.json"))
-    title = text_at(state, ("title",)) if state.get("isCustomTitle") == b"true" else None  # else it is a prompt
+    title = text_at_path(state, ("title",)) if state.get("isCustomTitle") == b"true" else None  # else it is a prompt
     return _text_in_list(listed, "sessionId", os.path.basename(session), "workDir"), title
 
 
 def of_task(path: str) -> KeptBeside:
     """Return the folder that Roo Code keeps with a task, or Cline in its list of all tasks."""
     folder = os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
-    project = text_at(_object_in(os.path.join(folder, "history_item.json")), ("workspace",))
+    project = text_at_path(_object_in(os.path.join(folder, "history_item.json")), ("workspace",))
     tasks, task = os.path.split(folder)
     listed = os.path.join(os.path.dirname(tasks), "state", "taskHistory.json")
     return project or _text_in_list(listed, "id", task, "cwdOnTaskInitialization"), None
@@ -104,7 +104,7 @@ def of_codex(path: str) -> KeptBeside:
 # JSON
 
 
-def text_at(members: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
+def text_at_path(members: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
     """Return the text at a path of members of a record; None for another value."""
     for name in names[:-1]:
         value = (members or {}).get(name, b"")
@@ -131,4 +131,4 @@ def _text_in_list(path: str, key: str, identifier: str, name: str) -> str | None
     data = filesystem.small_file(path)
     rows = array(data) if data[:1] == b"[" and is_json(data) else list(nonblank_lines(data))
     candidates = (raw_members(row) for row in reversed(rows) if identifier.encode() in row)
-    return next((text_at(row, (name,)) for row in candidates if text_at(row, (key,)) == identifier), None)
+    return next((text_at_path(row, (name,)) for row in candidates if text_at_path(row, (key,)) == identifier), None)

@@ -75,7 +75,20 @@ def companions(path: str) -> list[str]:
     if session is not None:
         beside = (os.path.join(folder, name) for name in names or ())
         paths += [file for file in beside if filesystem.is_file(file) and _read_once(_session_of_log, file) == session]
-    return paths
+    return _drop_repeated(paths)
+
+
+def _drop_repeated(paths: list[str]) -> list[str]:
+    """Return the paths without files that another one of the same name, or a link to it, has at its beginning."""
+    repeated = set[str]()
+    for number, path in enumerate(paths):
+        for other in paths[number + 1 :]:
+            if os.path.basename(path) == os.path.basename(other) or os.path.realpath(path) == os.path.realpath(other):
+                if corpus.begins_with(path, other):
+                    repeated.add(other)
+                elif corpus.begins_with(other, path):
+                    repeated.add(path)
+    return [path for path in paths if path not in repeated]
 
 
 def session_of(path: str) -> str | None:
@@ -237,12 +250,12 @@ def _read_file(path: str) -> _FileSession | None:
         entry = corpus.opencode().session_of(path)
         return None if entry is None or not entry.id else _FileSession(entry.id, entry.parent, path)
     from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
-    from lore.recording.agents.beside import text_at  # noqa: PLC0415 - as above
+    from lore.recording.agents.beside import text_at_path  # noqa: PLC0415 - as above
 
     with filesystem.open_file(path) as file:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None
     header = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
-    session = text_at(header, ("info", "id"))
-    return _FileSession(session, text_at(header, ("info", "parentID")), path) if session else None
+    session = text_at_path(header, ("info", "id"))
+    return _FileSession(session, text_at_path(header, ("info", "parentID")), path) if session else None

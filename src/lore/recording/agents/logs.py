@@ -15,6 +15,7 @@ import ntpath
 import os
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from types import ModuleType
@@ -29,7 +30,7 @@ from lore.model.deferred import sha256
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus
 from lore.recording.agents import beside
-from lore.recording.agents.beside import KeptBeside, decoded_path, md5_name, text_at
+from lore.recording.agents.beside import KeptBeside, decoded_path, md5_name, text_at_path
 from lore.recording.base import load_plugins
 
 ProjectName: TypeAlias = Callable[[str], str]  # a project's folder -> the name of the folder with its logs
@@ -271,6 +272,13 @@ def existing(place: LogPlace) -> list[LogPlace]:
     return [place._replace(path=path) for path in paths if os.path.isdir(path)]
 
 
+def is_place_of_logs(folder: str) -> bool:
+    """Return whether an agent keeps logs in a folder, such as the `.claude` of any home folder."""
+    home, prefix = os.path.dirname(folder), os.path.join(folder, "")
+    of_home = places(Surroundings({}, home, sys.platform, ""))
+    return any(place.path.startswith(prefix) and existing(place) for place in of_home)
+
+
 def files_of(place: LogPlace, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
     """Yield the logs at an existing place, in the order of their names."""
     if os.path.isfile(place.path):
@@ -307,7 +315,7 @@ def project_in(head: bytes) -> str | None:
         if record is None:
             break
         for names in _FOLDERS_AT:
-            if folder := text_at(record, names):
+            if folder := text_at_path(record, names):
                 return folder
     match = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
     return None if match is None else decoded_path(match[1])

@@ -60,7 +60,9 @@ def agent_logs(surroundings: Surroundings, agent: Agent | None = None) -> AgentL
     """Return the logs of an agent (None: of all agents). Reads only the name and the time of each log."""
     failed: list[str] = []
     matches = [match for place in places(surroundings) if agent in (None, place.agent) for match in existing(place)]
-    logs = [log for place in matches if place.agent.is_read for log in _logs(place, failed)]
+    found = (log for place in matches if place.agent.is_read for log in _logs(place, failed))
+    # one place may be a link to another, as `~/.claude` to `~/.config/claude`
+    logs = [*{os.path.realpath(log.file.path): log for log in reversed([*found])}.values()]
     moved = moved_to_database([log.file.path for log in logs])
     logs = [log for log in logs if log.file.is_named or log.file.path not in moved]
     return AgentLogs(_group_by_session(logs), matches, failed)

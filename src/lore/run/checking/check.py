@@ -30,9 +30,11 @@ from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
+from lore.recording.agents.logs import is_place_of_logs
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, ahead, inputs, join_bodies
+from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, join_bodies
 from lore.recording.opening import reader_named
+from lore.report.plain import counted
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, place_of, processes_for
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
@@ -91,7 +93,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     files exceed, but no unused exemption and no stale entry of the baseline, and writes no baseline.
     """
     context = replace(context, tabled=run.on_ledger is not None)
-    files = _list_files(paths, context, run)
+    hidden_folders = list[str]()
+    files = _list_files(paths, context, run, hidden_folders)
     previous = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
     known_findings = None if previous is None else KnownFindings(previous)
@@ -111,7 +114,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     if errors and stopped is UNSET and not totals.summary.files:
         raise errors[0]
-    notes = [*_notes(totals, context, run, paths)] if stopped is UNSET else []
+    notes = [*_notes(totals, context, run, paths, hidden_folders)] if stopped is UNSET else []
     result = conclude(totals, context, paths[0], None if context.update else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
@@ -127,9 +130,15 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     )  # fmt: skip
 
 
-def _notes(totals: RunTotals, context: CheckContext, run: CheckRun, paths: list[str]) -> Iterator[str]:
+def _notes(
+    totals: RunTotals, context: CheckContext, run: CheckRun, paths: list[str], hidden_folders: list[str]
+) -> Iterator[str]:  # fmt: skip
     """Yield what a person should know of a run that judged all files; raises LoreError if it found no recording."""
-    sums = totals.summary
+    sums, with_logs = totals.summary, list(filter(is_place_of_logs, hidden_folders))
+    count, names = counted(len(with_logs), "hidden folder"), ", ".join(map(corpus.show, with_logs))
+    hint = f"{count} with logs skipped: {names}; name them to judge them"
+    if with_logs:
+        yield hint
     yield from unmatched_paths(totals, context)
     if 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
         yield "nothing was compared: each conversation has one request"
@@ -140,22 +149,28 @@ def _notes(totals: RunTotals, context: CheckContext, run: CheckRun, paths: list[
         if run.accepts is not None:  # a job that runs each night has nothing new on some days
             yield no_recordings(folder or paths[0], run.looked, by_time=True).message
         elif folder is not None:  # named files that are not recordings are counted
-            raise no_recordings(folder, run.looked, by_time=False)
+            error = no_recordings(folder, run.looked, by_time=False)
+            raise LoreError(error.message, hint=hint) if with_logs else error
 
 
-def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[Input]:
-    """Return the files to judge; raises LoreError for an unknown name in the settings or options."""
+def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_folders: list[str]) -> list[Input]:
+    """Return the files to judge, and add the hidden folders that are not searched to the given list.
+
+    Raises LoreError for an unknown name in the settings or options.
+    """
     load_plugins()
     context.check_names()
     if context.options.format is not None:
         reader_named(context.options.format)
-    files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts)]
+    files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts, hidden_folders.append)]
+    for folder in hidden_folders:
+        context.options.log(f"{corpus.show(folder)}: a hidden folder, skipped")
     policy = context.policy
     if policy.exempt:
         files.sort(key=lambda file: context.is_exempted(key_of(file.path, context.root)), reverse=True)
     if context.tabled or context.path or policy.per_path or policy.exempt:  # these are about single files
         return files
-    return join_bodies(files, context.options.format)
+    return join_bodies(drop_earlier_versions(files, context.options.log), context.options.format)
 
 
 def conclude(
