@@ -303,6 +303,8 @@ def _find_exceptions(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         last = pair.current.prompt.segment_at(len(pair.current.prompt) - 1)
         if last is not None and block_of(last).kind == "result":  # no user acts between a call and its result
             changes["actor"] = "author"
+    if cause.evidence.fix_detail() == "alias":
+        changes["actor"] = "author"  # who writes the model's name, although the provider moved it
     if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
         changes["fix"] = "Keep one of the two values for the whole session: each has a cache of its own."
     elif _is_done(pair, cause):

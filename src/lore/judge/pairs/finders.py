@@ -25,7 +25,7 @@ from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.items import ImageBlock
-from lore.model.providers import without_platform
+from lore.model.providers import is_same_model, without_platform
 from lore.model.state import Sign
 from lore.model.turn import Prompt, Segment
 from lore.prefix.likeness import mark_answers
@@ -130,11 +130,15 @@ def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
 
 
 def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
-    """Return that another model answered."""
+    """Return that another model answered, or another dated snapshot of the model that both requests name."""
     before, after = facts.previous.answering_model, facts.current.answering_model
-    if before is None or after is None or without_platform(before) == without_platform(after):
+    if before is None or after is None:
         return None
-    return e.ModelChanged(before, after)
+    if without_platform(before) != without_platform(after):
+        return e.ModelChanged(before, after)
+    before, after = facts.previous.call.model, facts.current.call.model
+    is_moved = bool(before and after) and not is_same_model(before, after)
+    return e.ModelChanged(before, after, facts.current.model) if is_moved else None
 
 
 def find_other_speed(facts: PairFacts) -> d.ParameterChanged | None:

@@ -59,9 +59,14 @@ class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
 class ModelChanged(EvidenceFact, frozen=True):
     """Another model was asked. No model reads the cache of another one."""
 
-    words = "the model changed from {before:?{before}|one that is not named} to {after:?{after}|one that is not named}"
+    words = (
+        "{alias:?the provider moved {alias} from {before} to {after}|the model changed from {before:?{before}|one that "
+        "is not named} to {after:?{after}|one that is not named}}"
+    )
+    fix_word = "{alias:?alias}"
     before: Model | None  # of the previous request; None: it names no model
     after: Model | None  # of this request; None: it names no model
+    alias: Model | None = None  # that both requests name, if responses name two dated snapshots of it
 
 
 class SignSeen(EvidenceFact, frozen=True):
