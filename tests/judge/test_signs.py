@@ -116,16 +116,23 @@ def test_verification_text_of_the_app_names_its_setting():
     assert "autoVerify" in fix_of("LORE158", "user", "waste", talk.lead.evidence.fix_detail())
 
 
-@pytest.mark.parametrize(("blocks", "unreached"), [(3, None), (25, 12_300)])
-def test_hook_text_beyond_lookback_says_why_head_remains(blocks, unreached):
+@pytest.mark.parametrize(("blocks", "read", "signs", "says", "level"), [
+    (3, 12_300, (), "usage confirms it", "strong"),
+    (25, 10_000, (), "20 blocks back", "strong"),
+    (25, 10_000, ("instructions-delta",), "20 blocks back", "weak"),  # both leave the head
+    (3, 10_000, ("instructions-delta",), "next user message on", "weak"),
+])  # fmt: skip
+def test_hook_text_is_not_confirmed_by_a_read_of_the_head(blocks, read, signs, says, level):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
     for _ in range(blocks):
         talk.say()
     talk.ask()
-    talk.turn(bill(12_300 if unreached is None else 10_000, 3_900, hour=True), verdict="messages_changed")
-    assert (talk.lead.code, talk.lead.evidence.exact, talk.lead.evidence.unreached) == ("LORE158", True, unreached)
-    assert ("20 blocks back" in talk.lead.evidence.sentence()) == bool(unreached)
+    talk.turn(bill(read, 16_200 - read, hour=True), signs=signs)
+    assert (talk.lead.code, talk.lead.strength, talk.lead.evidence.exact) == ("LORE158", level, read == 12_300)
+    assert says in talk.lead.evidence.sentence()
+    assert ("usage confirms it" in talk.lead.evidence.sentence()) == (read == 12_300)
+    assert other_codes(talk.lead) == ["LORE166" for _ in signs]
 
 
 @pytest.mark.parametrize(

@@ -249,10 +249,10 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",
-        confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_MISSED_HEAD),
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
         "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
-        confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD, kind="expected"),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_MISSED_HEAD, kind="expected"),
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
         "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
         ruled_out_by=_MISSED_HEAD),

@@ -103,7 +103,7 @@ def _breaks(pair: Pair) -> Iterator[Break]:
         yield Break(cause.code, cause.kind, cause.strength, cause.section, lost, cause is leading, detail, is_small)
         # A tail without a breakpoint names its own text in `also`: that is one fault.
         for other in () if cause.code == Code.TAIL_WITHOUT_BREAKPOINT else cause.also:
-            if not is_remark(other) and other.code != cause.code:
+            if not is_remark(other) and other.code != cause.code and "contradicted" not in other.qualifiers:
                 loses = min(tokens, after) if other.strength == "certain" else tokens
                 yield Break(other.code, other.kind, other.strength, other.section, loses)
 
@@ -479,7 +479,7 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
     all_causes = (*base.breaks, *map(_missed, base.missed))
     codes = sorted({cause.code for cause in all_causes if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
-    yield from ((saving, []) for saving in alone.values())
+    yield from ((saving, list(_notes_on_shared(base, code, saving))) for code, saving in alone.items())
     if any(turn.speed > 0 for turn in base.turns):
         yield compute_speed_saving(base)
     lost = Counter[tuple[str, ...]]()  # by causes that each broke most of the same prefix: none of them saves it alone
@@ -494,6 +494,18 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
         if more > 0:
             only = "are saved only if all of these are fixed, since each breaks the same prefixes"
             yield saving, [f"{saving.change}: {more:,} tokens {only}"]
+
+
+def _notes_on_shared(base: SimulatedRun, code: str, saving: Saving) -> Iterator[str]:
+    """Yield with which weak causes a code shares turns: what it saves there may be in part theirs."""
+    shared = [turn.breaks for turn in base.turns if any(_has_fix((code,), cause) for cause in turn.breaks)]
+    others = Counter(
+        other for breaks in shared
+        for other in {cause.code for cause in breaks if cause.strength == "weak" and cause.code not in (code, *_NO_FIX)}
+    )  # fmt: skip
+    if others and saving.turns:
+        names = ", ".join(f"{other} ({turns_of(count)})" for other, count in sorted(others.items()))
+        yield f"{saving.change}: together with {names}, which may have broken a part of the same prefixes"
 
 
 def _has_fix(codes: Sequence[str], cause: Break) -> bool:

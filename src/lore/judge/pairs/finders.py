@@ -306,6 +306,15 @@ def state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Sig
     return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
 
 
+def read_ends_at(facts: PairFacts, signal: Signal) -> bool:
+    """Return whether the read ends exactly where the text of a signal was, beyond what every other change leaves.
+
+    The head, which other sessions keep in the cache, is read after any change of the history.
+    """
+    head = 0 if facts.state is None else facts.state.shared_head or 0
+    return facts.read == signal.read_if_moved == signal.tokens_before and (facts.read or 0) > head
+
+
 def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     """Return that a skill was used since the user's last prompt, in versions that move its text."""
     skill, model = state_signal(facts, "skill"), normal_name(facts.current.model)
@@ -324,19 +333,18 @@ def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
     hook = state_signal(facts, name)
     if hook is None:
         return None
-    read, before = facts.read, hook.tokens_before
-    exact = read is not None and read == hook.read_if_moved
+    is_unreached = facts.read == hook.read_if_moved and (hook.tokens_before or 0) > (facts.read or 0)
     return e.HookText(
-        hook.entries, hook.names, exact=exact, text=hook.text, line=hook.line, preview=name == "preview-context",
-        verification=hook.text.startswith(_VERIFICATIONS),
-        unreached=before if exact and (before or 0) > (read or 0) else None,
+        hook.entries, hook.names, exact=read_ends_at(facts, hook), text=hook.text, line=hook.line,
+        preview=name == "preview-context", verification=hook.text.startswith(_VERIFICATIONS),
+        unreached=hook.tokens_before if is_unreached else None,
     )  # fmt: skip
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:
     """Return reasoning that a cache without breakpoints omits; `exact`: what precedes it was read, and no more.
 
-    `is_missed`: less was read than precedes it, so that it explains only the part of the fall that follows it.
+    A read near the head, which other sessions keep in the cache, is not exact. `is_missed`: less was read than precedes it, so that it explains only the part of the fall that follows it.
     """
     dropped, read, state = state_signal(facts, "reasoning"), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
@@ -346,7 +354,8 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     if (excess < -tolerance) != is_missed:
         return None
     after = (counts.cached(facts.previous.usage) or 0) - dropped.read_if_moved if is_missed else 0
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(excess) <= tolerance, max(0, after) or None)
+    exact = abs(excess) <= tolerance and read >= (state.shared_head or 0) + counts.DROP
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, exact, max(0, after) or None)
 
 
 _REASONING = (b'"reasoning_content"', b'"reasoning"', b"<think>")
@@ -450,7 +459,7 @@ def find_removed(facts: PairFacts) -> Cause | None:
     if not shrunk.boundary and not facts.has_tool_call:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     image = state_signal(facts, "image")
-    if image is not None and image.read_if_moved == facts.read:
+    if image is not None and read_ends_at(facts, image):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
     if find_resume(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
@@ -512,11 +521,11 @@ def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     """Return that an entry was read that is older than the lifetime, or all that precedes dropped reasoning.
 
     Reads of 130,432 and 73,984 tokens, 161 and 134 less than expected, came 8 and 4 s after the ten minutes of OpenAI's
-    caches: servers keep entries longer. A read near the head, which other sessions share, says nothing.
+    caches: servers keep entries longer.
     """
-    state, read, dropped = facts.state, facts.read or 0, find_dropped_reasoning(facts)
-    limit, head = (None, 0) if state is None else (state.first_expired, state.shared_head or 0)
-    if dropped is not None and dropped.exact and read >= head + counts.DROP:
+    read, dropped = facts.read or 0, find_dropped_reasoning(facts)
+    limit = None if facts.state is None else facts.state.first_expired
+    if dropped is not None and dropped.exact:
         limit = read
     if limit is None or read < limit:
         return None
@@ -561,4 +570,16 @@ def surely_restarted(facts: PairFacts, _: Cause) -> bool:
 def read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
     """Return whether the read ends where the text of a skill was before it moved."""
     skill = state_signal(facts, "skill")
-    return skill is not None and facts.read is not None and facts.read == skill.read_if_moved
+    return skill is not None and read_ends_at(facts, skill)
+
+
+# Signals of changes in tools and system prompt, after which the head may be all that is read.
+_HEAD_SIGNALS = frozenset(
+    ("client-version", "restart", "tools-delta", "instructions-delta", "remote-control", "resume")
+)
+
+
+def lookback_missed_hook(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether the lookback ends after a hook's text, so that the head alone is read, and no signal names that."""
+    is_unreached = isinstance(cause.evidence, e.HookText) and cause.evidence.unreached is not None
+    return is_unreached and not any(sign.name in _HEAD_SIGNALS for sign in facts.current.signs)
