@@ -344,7 +344,8 @@ def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:
     """Return reasoning that a cache without breakpoints omits; `exact`: what precedes it was read, and no more.
 
-    A read near the head, which other sessions keep in the cache, is not exact. `is_missed`: less was read than precedes it, so that it explains only the part of the fall that follows it.
+    A read near the head, which other sessions keep in the cache, is not exact. `is_missed`: less was read than precedes
+    it, so that it explains only the part of the fall that follows it.
     """
     dropped, read, state = state_signal(facts, "reasoning"), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
@@ -580,6 +581,6 @@ _HEAD_SIGNALS = frozenset(
 
 
 def lookback_missed_hook(facts: PairFacts, cause: Cause) -> bool:
-    """Return whether the lookback ends after a hook's text, so that the head alone is read, and no signal names that."""
+    """Return whether a hook's text is out of the lookback's reach, and no other signal explains a read of the head."""
     is_unreached = isinstance(cause.evidence, e.HookText) and cause.evidence.unreached is not None
     return is_unreached and not any(sign.name in _HEAD_SIGNALS for sign in facts.current.signs)

@@ -61,14 +61,14 @@ def _expiry(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
 
 
 def entry_lifetime(facts: PairFacts) -> float | None:
-    """Return how many seconds the previous turn's writes live: by usage, else by the rules of its cache; None: unknown.
+    """Return how many seconds the entries live that could be read: by usage, else by the rules of the cache; or None.
 
-    If it wrote for an hour and for five minutes, and not all of the hour's part was read, that part was missed, too.
+    A prompt may begin with entries of an hour and end with those of five minutes. If not all of the hour's part was
+    read, that part was missed, too.
     """
-    state, usage = facts.state, facts.previous.usage
-    if usage is not None and usage.write_1h_tokens and usage.write_5m_tokens and facts.read is not None:
-        is_hour_read = facts.read >= (counts.cached(usage) or 0) - usage.write_5m_tokens
-        return counts.FIVE_MINUTES if is_hour_read else counts.ONE_HOUR
+    state = facts.state
+    if facts.read is not None and facts.hour_end:
+        return counts.FIVE_MINUTES if facts.read >= facts.hour_end else counts.ONE_HOUR
     if facts.lifetime is None and state is not None and state.implicit:
         return state.lifetime
     return facts.lifetime

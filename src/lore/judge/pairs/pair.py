@@ -67,6 +67,7 @@ class PairFacts(Struct, frozen=True):
     fell: int | None  # tokens by which the read fell (`counts.significant_fall`); None: unknown
     comparable: bool  # one follows the other, so that their usages can be compared
     lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
+    hour_end: int | None = None  # where entries that live an hour end, if entries of five minutes follow them
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
     state: TurnState | None = None  # of a transcript, before the current usage was read; None: not needed, or no log
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
