@@ -412,6 +412,22 @@ def test_fall_is_measured_across_an_unbilled_turn():
     assert (cause.code, cause.evidence.tokens_after) == ("LORE159", 2_502)
 
 
+@pytest.mark.parametrize(("pauses", "code", "strength", "says"), [
+    ((20, 20), "LORE301", "weak", "not recorded: what 1 request without usage read"),
+    ((200, 200), "LORE128", "weak", "but 1 request without usage in between may have kept it alive"),
+    ((20, 400), "LORE128", "strong", "7 min since the previous request; the cache lives 5 min"),
+    ((400, 20), "LORE128", "strong", "7 min since the previous request; the cache lives 5 min"),
+])  # fmt: skip
+def test_request_without_usage_may_have_read_entries(pauses, code, strength, says):
+    talk = opened()
+    talk.turn(None, after=pauses[0])
+    talk.ask()
+    talk.turn(bill(0, 13_000), after=pauses[1])
+    ((cause, finding),) = findings_of(talk.verdict.pair, PLACE)
+    assert (cause.code, cause.strength) == (code, strength)
+    assert says in finding.message
+
+
 @pytest.mark.parametrize(("after", "can_help"), [(700.0, True), (4_000.0, False)])
 def test_longer_lifetime_is_advised_only_if_it_would_last(after, can_help):
     talk = opened()

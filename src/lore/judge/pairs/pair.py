@@ -71,6 +71,7 @@ class PairFacts(Struct, frozen=True):
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
     state: TurnState | None = None  # of a transcript, before the current usage was read; None: not needed, or no log
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
+    unbilled: tuple[Turn, ...] = ()  # requests of a log between the two whose usage is unknown
     tallies: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
     has_tool_call: bool = False  # in the current history of a log

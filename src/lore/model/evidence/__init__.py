@@ -210,6 +210,7 @@ class Paused(EvidenceFact, frozen=True):
     seconds: float  # from the previous request (its answer, if errors followed it) to this one
     lifetime: float | None  # of the cache entries that the previous request wrote; None: not recorded
     most: float | None = None  # the longest possible lifetime, if it is not recorded; None: unknown
+    unbilled: int = 0  # requests without usage in it, which may have read the entries, so that they live longer
 
     def sentence(self) -> str:
         pause = f"{format_duration(self.seconds)} since the previous request"
@@ -217,6 +218,8 @@ class Paused(EvidenceFact, frozen=True):
             most = "" if self.most is None else f": {format_duration(self.most)} at most"
             return f"{pause}; the cache lifetime is not recorded{most}"
         live = " and had not expired" if self.seconds <= self.lifetime else ""
+        if self.unbilled:
+            live = f", but {count_of(self.unbilled, 'request')} without usage in between may have kept it alive"
         return f"{pause}; the cache lives {format_duration(self.lifetime)}{live}"
 
 
