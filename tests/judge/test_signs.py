@@ -59,8 +59,18 @@ def test_other_speed_in_usage_explains_a_fall(before, after, read, code):
     assert talk.lead.code == code
 
 
-def test_image_in_a_log_is_no_evidence():
-    assert dropped(opened(), signs=("image",)).code == "LORE301"
+def test_first_image_in_a_log_is_a_possible_cause():
+    talk = opened()
+    assert rank(dropped(talk, signs=("image",))) == ("LORE118", "weak", "unattributable")
+    talk.turn(bill(12_500, 200))
+    talk.turn(bill(10_000, 2_800), signs=("image",))
+    assert talk.lead.code == "LORE301"
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("messages_changed", "LORE118"), ("system_changed", "LORE159")])
+def test_first_image_agrees_with_a_messages_verdict(verdict, code):
+    lead = dropped(opened(), signs=("image",), verdict=verdict)
+    assert code in (lead.code, *other_codes(lead))
 
 
 @each([*sorted(SIGN_CODES)])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.falls import find_fall, version_of
-from lore.cache.lookback import POSITIONS, kind_of, lookback, lookback_gap
+from lore.cache.lookback import POSITIONS, is_claude, kind_of, lookback, lookback_gap
 from lore.cache.served import normal_name
 from lore.judge.pairs import outside
 from lore.judge.pairs.pair import ESTIMATED, PairFacts, can_lead, provider_cause
@@ -119,10 +119,14 @@ def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
         return False
     if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
         return True
-    previous = facts.previous
-    shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
-    prompt_bytes = sum(map(byte_size, previous.prompt.head)) + sum(map(byte_size, previous.prompt.messages))
-    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, prompt_bytes)
+    return _is_within_head(facts, read)
+
+
+def _is_within_head(facts: PairFacts, read: int) -> bool:
+    """Return whether a read is no more than the tools and system prompt that two recorded requests share."""
+    prompt = facts.previous.prompt
+    shared, size = sum(map(byte_size, prompt.head[: facts.overlap.common])), sum(map(byte_size, prompt))
+    tokens_per_byte = counts.prompt_tokens(facts.previous.usage) / max(1, size)
     return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
 
 
@@ -414,6 +418,22 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
     if before is None or after is None or before <= after:
         return e.ThinkingOmitted(entries, None, None)
     return e.ThinkingOmitted(entries, before, after)
+
+
+def find_first_image(facts: PairFacts, *, in_log: bool) -> e.FirstImage | None:
+    """Return that the first image of a conversation came in: Anthropic caches messages with images apart.
+
+    In a recorded request only if it read no more than tools and system prompt.
+    """
+    current = facts.current
+    if in_log:
+        is_first = signal_of(facts, "image") is not None and "image" not in facts.tallies
+        return e.FirstImage() if is_first and facts.state is not None and not facts.state.implicit else None
+    if current.is_rebuilt or not is_claude(current) or not _is_within_head(facts, facts.read or 0):
+        return None
+    same = facts.previous.prompt.messages.common(current.prompt.messages)
+    images = [at for at, segment in enumerate(current.prompt.messages) if kind_of(segment) == "image"]
+    return e.FirstImage() if images and images[0] >= same else None
 
 
 # a prompt that shrank

@@ -158,6 +158,13 @@ class ReasoningDropped(EvidenceFact, frozen=True):
     after: int | None = None  # cached tokens after it, if another cause leads: they are not among that one's re-billed
 
 
+class FirstImage(EvidenceFact, frozen=True):
+    """The first image of a conversation came in. Messages with images have cache entries of their own."""
+
+    words = "the first image came in: by the provider's rules, messages of a prompt with images are cached apart"
+    fix_word = "first"
+
+
 class FirstWithoutThinking(EvidenceFact, frozen=True):
     """No answer to the first prompt holds thinking; with some versions and models the next read then falls."""
 
@@ -522,7 +529,7 @@ class Disputed(EvidenceFact, frozen=True):
 
 Evidence: TypeAlias = (
     Told | Damage | RecordedChange | ModelChanged | SignSeen | ToolsAnnounced | HookText | ReasoningDropped
-    | ThinkingOmitted | FirstWithoutThinking
+    | ThinkingOmitted | FirstWithoutThinking | FirstImage
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
     | BreakpointsDropped
