@@ -115,6 +115,28 @@ def test_plateau_tokens_are_never_rebilled(tmp_path):
     assert (total.paid_again_tokens, total.unexplained_tokens, total.expected_tokens) == (0, 0, 0)
 
 
+def test_snapshots_of_a_session_count_once(tmp_path):
+    """`check` counted a plateau in each snapshot, `simulate` in the first alone."""
+    whole = [5_900 + 1_800 * number for number in range(9)]
+    bills = [(whole[0], 0), *((tokens - 4_867, 4_867) for tokens in whole[1:])]
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    for name, turns in (("a", 6), ("b", 9)):
+        path = folder / f"{name}.jsonl"
+        session(path, *bills[:turns])
+        for number in range(turns):  # answers have ids that both snapshots share
+            old = b'"role":"assistant"'
+            path.write_bytes(path.read_bytes().replace(old, b'"responseId":"r%d","role":"assistan_"' % number, 1))
+        path.write_bytes(path.read_bytes().replace(b"assistan_", b"assistant"))
+    checked = check([str(folder)]).result
+    (simulated,) = simulate([str(folder)], CheckContext())
+    missed = [cause for turn in simulated.turns for cause in turn.causes if cause.lost_tokens and not cause.is_break]
+    assert [finding.code for finding in checked.findings] == [cause.code for cause in missed] == ["LORE307"]
+    assert checked.summary.missed_tokens == sum(cause.lost_tokens or 0 for cause in missed)
+    assert (checked.summary.turns, checked.summary.copied) == (len(simulated.turns), 6)
+    assert_same_sums(str(folder), tmp_path)
+
+
 RECORDED = [path for path in OWN if Path(path).is_file() and reader_of(path) not in (None, "measured")]
 
 

@@ -516,8 +516,8 @@ def describe_left_out(base: SimulatedRun) -> Iterator[str]:
     """Yield which re-billed tokens no fix was simulated for, and why."""
     lost = [(turn, turn.cause) for turn in base.result.turns if turn.cause is not None]
     for code, why in _NO_FIX.items():
-        bare = [turn.unexplained_tokens for turn, cause in lost if turn.unexplained_tokens and cause.code == code]
-        if bare:
+        bare = [turn.unexplained_tokens or 0 for turn, cause in lost if cause.code == code]
+        if any(bare):
             yield f"not simulated: {sum(bare):,} tokens in {turns_of(len(bare))} {why} ({code})"
     weak = {cause.code for _, cause in lost if cause.strength == "weak" and cause.code not in UNEXPLAINED}
     if weak:
