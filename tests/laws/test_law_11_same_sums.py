@@ -15,7 +15,7 @@ from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, sho
 from lore.commands.compare import SelectedSide, compare
 from lore.commands.pages import read_session
 from lore.commands.sessions import list_sessions
-from lore.judge.sums import rebilled_dollars, rebilled_tokens
+from lore.judge.sums import is_part, rebilled_dollars, rebilled_tokens
 from lore.model.results.simulate import SimulateResult
 from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
@@ -85,6 +85,7 @@ def assert_same_sums(path: str, home: Path) -> None:
         assert_same_money(spending.unexplained, summary.unexplained_dollars)
         assert spending.expected_tokens == summary.expected_tokens
         assert_same_money(spending.expected, summary.expected_dollars)
+        assert bool(played.cost.at_least) == (spending.dollars is not None and is_part(spending))
     if len(pages) == 1 and not overview.subagent_requests:  # a status line leaves out files of subagents
         running = judge_running(path, Options(), PACKAGED).running
         assert (running.requests, running.breaks) == (overview.requests, overview.breaks)
