@@ -187,7 +187,7 @@ class Laws:
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add what that cost.
 
-        The cost is that of the tokens which the request repeats and paid for in full.
+        The cost is that of the tokens which the request repeats and paid for in full, without what a break counts.
         """
         prompt, usage = turn.prompt, turn.usage
         if pair is None or prompt.fidelity == "structural":
@@ -202,7 +202,7 @@ class Laws:
         self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
         common = round((pair.bytes.common + pair.overlap.common_bytes) / pair.bytes_per_token)
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
-        if unread > 0:
+        if unread > 0 and not pair.is_break:
             self._unread += unread
             self._dollars = sum_known((self._dollars, paid_again(price_of(self._rules(), turn), usage, unread)))
 

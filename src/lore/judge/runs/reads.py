@@ -239,6 +239,7 @@ class UnreadWrites:
         self._base: int | None = None  # tokens before the chain's first write
         self._first: Turn | None = None
         self._tokens = self._writes = 0
+        self._lost = 0  # of these tokens, those that no cache break counts
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Examine the next turn, and pass its read to the other chains of the recording."""
@@ -273,6 +274,7 @@ class UnreadWrites:
             return
         self._first = self._first or previous
         self._tokens += wrote
+        self._lost += 0 if pair.is_break else wrote
         self._writes += 1
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -281,4 +283,4 @@ class UnreadWrites:
             return
         if self._reads.most_read(turn) <= (self._base or 0):
             unread = WritesUnread(self._tokens, self._writes)
-            yield finding(Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._tokens, tokens="recorded")
+            yield finding(Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._lost, tokens="recorded")
