@@ -379,7 +379,6 @@ def test_unexplained_fall_lists_causes_ruled_out_by_read(read, reason, limit, un
 
 @pytest.mark.parametrize(("read", "signs", "expected"), [
     (11_999, (), [(True, "")]),
-    (11_999, ("image",), [(True, "")]),
     (11_999, (Sign("tool-reference", version="2.1.209"),), [(False, "tool-reference")]),
     (12_000, ("client-version",), []),  # that the level rules it out is said once
 ])  # fmt: skip

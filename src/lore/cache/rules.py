@@ -44,7 +44,9 @@ _WHOLE: dict[str, tuple[str, ...]] = {
     "requests": ("requests_per_minute",), "checkpoints": ("checkpoints",),
 }  # fmt: skip
 _NUMBERS: dict[str, tuple[str, ...]] = {
-    "seconds": ("lifetime", "lifetime_least", "lifetime_implicit", "lifetime_long", "ready_after"),
+    "seconds": (
+        "lifetime", "lifetime_least", "lifetime_implicit", "lifetime_long", "lifetime_seen", "ready_after",
+    ),
     "multiple": ("lifetime_grace",),
     "share": ("slot_similarity", "output_recorded"), "usd_per_mtok": tuple([f"price_{kind}" for kind in KINDS]),
     "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
