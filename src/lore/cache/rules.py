@@ -52,7 +52,7 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
     "usd_per_mtok_hour": ("price_storage_hour",),
 }  # fmt: skip
-_FLAGS = ("lookback_runs", "list_prices", "reads_output", "head_expires", "drops_thinking")
+_FLAGS = ("lookback_runs", "list_prices", "reads_output", "reads_returned_answer", "head_expires", "drops_thinking")
 # What kind of values each rule has ("number", "whole", "flag", "text"), and in which unit.
 RULES: dict[str, tuple[str, str]] = {
     **{rule: ("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},

@@ -288,6 +288,7 @@ class ChainHistory:
         self.waiting: dict[str, Signal] = {}  # those whose text may be moved at the next prompt of the user, by name
         self.had_hidden_request = False
         self.reads_output = False  # the previous answer is read, too
+        self.reads_returned_answer = False  # it is if the request returns it with its reasoning
         self.drops_thinking = False  # thinking is left out of prompts from the user's next prompt on
         self.client = ""  # name and version of the program that noted the latest usage
         self.head_expires = False  # with this client tools and system prompt expire with the conversation

@@ -131,6 +131,7 @@ class TranscriptCache:
             chain.seen_lifetime = None if seen is None else float(seen)
             chain.block = int(rules.number("block_tokens", *key) or 1)
             chain.reads_output = rules.flag("reads_output", *key)
+            chain.reads_returned_answer = rules.flag("reads_returned_answer", *key)
         chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *key)
         history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
@@ -356,7 +357,7 @@ def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Read
         return ReadLevel(None, "unknown")
     grown, answer = state.grown, 0
     is_returned = not (grown.thinking_as_text or (grown.prompted and grown.has_thinking))
-    if chain.reads_output and is_returned:
+    if chain.reads_output or (chain.reads_returned_answer and is_returned):
         answer = history.rate.answer_tokens(grown, state.output)
     return ReadLevel(last.tokens + answer, "goes-on", not history.estimated)
 
