@@ -88,7 +88,7 @@ class RemarkRule(Struct, frozen=True):
     """An adjustment that adds a cause which is reported although nothing was lost."""
 
     code: Code
-    find: Callable[[PairMeasures, tuple[Cause, ...]], Cause | None]
+    find: Callable[[PairMeasures, tuple[Cause, ...]], e.Evidence | None]  # asked if usages can be compared
     why: str  # a count, or the source
     once: bool = False  # it is reported once a chain
     unless: Code | None = None  # it is not looked for if the chain has this remark
@@ -99,14 +99,14 @@ class RemarkRule(Struct, frozen=True):
 
     def ask(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
         """Add the remark to the causes, if it applies, and remember that it was reported."""
-        reported = measures.remarks.reported
-        if (self.once and self.code in reported) or self.unless in reported:
+        facts, reported = measures.facts, measures.remarks.reported
+        if not facts.comparable or (self.once and self.code in reported) or self.unless in reported:
             return causes
-        remark = self.find(measures, causes)
-        if remark is None:
+        evidence = self.find(measures, causes)
+        if evidence is None:
             return causes
         reported.add(self.code)
-        return (*causes, remark)
+        return (*causes, Cause(self.code, CODES[self.code].section, evidence, facts.overlap.common))
 
 
 class Stage(Struct, frozen=True):

@@ -232,9 +232,7 @@ _OTHER_CACHE = frozenset((
 def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> Disputed | None:
     """Return how bytes, usage and verdict contradict one another; None if they do not. `shared` is in tokens."""
     current = facts.current
-    if not facts.comparable or current.is_rebuilt or current.fidelity == "rendered":
-        return None
-    if any(cause.code in _OTHER_CACHE for cause in causes):
+    if current.is_rebuilt or current.fidelity == "rendered" or any(cause.code in _OTHER_CACHE for cause in causes):
         return None
     is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
     read, available = facts.read, counts.cached(facts.previous.usage)
