@@ -4,6 +4,7 @@ import pytest
 
 from helpers.each import each
 from judge.captures import asks, call, judged, text, usage
+from judge.judged import leading_kind
 from lore.judge.chains.chain import ComparedChain
 from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
@@ -64,7 +65,7 @@ def test_return_to_an_earlier_user_message_is_rewind():
     diff = pair(before, request(2, "a", assistant("b"), "not that"))
     assert [cause.code for cause in diff.causes] == ["LORE143"]
     assert diff.causes[0].evidence == MessagesTakenBack(3)
-    assert diff.kind == "expected"
+    assert leading_kind(diff) == "expected"
 
 
 @pytest.mark.parametrize("after", [

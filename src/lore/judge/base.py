@@ -41,8 +41,6 @@ from lore.prefix.overlap import PromptPlace, locate_between, locate_difference
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted
 
-WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
-
 
 class TurnVerdict(Struct, frozen=True):
     """The verdict on one turn."""
@@ -60,13 +58,8 @@ class TurnVerdict(Struct, frozen=True):
 
     @property
     def leading(self) -> Cause | None:
-        """The cause that the loss is counted under: of the worst kind, the one that lost most."""
-        if (pair := self.pair) is None:
-            return None
-        breaking = [cause for cause in pair.causes if not is_remark(cause)]
-        return max(
-            breaking, key=lambda cause: (WORSE.index(cause.kind), lost_tokens(pair, cause)[0]), default=None
-        )  # fmt: skip
+        """The cause that the loss is counted under."""
+        return None if self.pair is None else self.pair.leading
 
     @property
     def lost_tokens(self) -> int | None:

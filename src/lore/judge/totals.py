@@ -23,9 +23,10 @@ from msgspec.structs import replace
 
 from lore.cache.counts import LONG_PROMPT, total
 from lore.errors import LoreError, Where
-from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, sum_known
+from lore.judge.base import RULES, TurnVerdict, damage, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
+from lore.judge.pairs.pair import WORSE
 from lore.judge.policy import BudgetEntries, Budgets, Decision, Policy, Ruling, decide_pair, find_over_budget
 from lore.model.canonical import text_of
 from lore.model.cause import Place

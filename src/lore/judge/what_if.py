@@ -89,7 +89,7 @@ def make_paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int 
 
 def _breaks(pair: Pair) -> Iterator[Break]:
     """Yield each cause with the tokens that it would have lost as the only cause."""
-    leading = TurnVerdict(pair.current, pair).leading
+    leading = pair.leading
     most = pair.lost_bytes
     changed = pair.bytes.previous - pair.tail_bytes - pair.bytes.common  # bytes from the first difference on
     after = max(0, round(changed / pair.bytes_per_token))

@@ -17,7 +17,7 @@ from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import is_transcript, served_by
-from lore.judge.base import TurnVerdict, paid_again, price_of
+from lore.judge.base import paid_again, price_of
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
 from lore.judge.pairs.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark, lost_tokens
@@ -280,7 +280,7 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
     and is expected. Only usage that reports writes shows so small a loss.
     """
-    usage, lead = pair.current.usage, TurnVerdict(pair.current, pair).leading
+    usage, lead = pair.current.usage, pair.leading
     if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.previous):
         return pair
     tokens, _source = lost_tokens(pair, lead)
@@ -312,7 +312,7 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
         state.tails += 1
         lasted = turn.at - state.began
         daily = state.tails / lasted * DAY if lasted >= PACE else 0.0
-    lost = TurnVerdict(turn, pair).lost_tokens
+    lost = 0 if pair.leading is None else lost_tokens(pair, pair.leading)[0]
     is_priced = daily or (lost and (turn.usage is not None or turn.basis is None))
     size = round(pair.bytes.current / pair.bytes_per_token)
     price = price_of(state.rules(), turn, size=size) if is_priced else None

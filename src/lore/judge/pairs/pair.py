@@ -32,6 +32,7 @@ CLIENT_SECTIONS = {
 }  # fmt: skip
 _VERDICTS = frozenset((*CLIENT_SECTIONS, "previous_message_not_found", "unavailable"))
 EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # for prompts that were not built
+WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
 ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 # Causes that only usage and clocks show: bytes do not tell what they cost.
@@ -156,10 +157,10 @@ class Pair(Struct, frozen=True):
         return None if stable <= 0 else (self.bytes.common + self.overlap.common_bytes) / stable
 
     @property
-    def kind(self) -> str:
-        """The worst kind among the causes of a break; `expected` without any."""
-        kinds = [cause.kind for cause in self.causes if not is_remark(cause)]
-        return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
+    def leading(self) -> Cause | None:
+        """The cause that the loss is counted under: of the worst kind, the one that lost most."""
+        breaking = [cause for cause in self.causes if not is_remark(cause)]
+        return max(breaking, key=lambda cause: (WORSE.index(cause.kind), lost_tokens(self, cause)[0]), default=None)
 
 
 def is_remark(cause: Cause) -> bool:
