@@ -27,6 +27,7 @@ from lore.run.running import judge_running
 from lore.run.simulation import simulate
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import OverviewRequest, sum_spending
+from model.making import dumps
 
 CENT = 0.005
 
@@ -136,6 +137,24 @@ def test_snapshots_of_a_session_count_once(tmp_path):
     assert checked.summary.missed_tokens == sum(cause.lost_tokens or 0 for cause in missed)
     assert (checked.summary.turns, checked.summary.copied) == (len(simulated.turns), 6)
     assert_same_sums(str(folder), tmp_path)
+
+
+def test_finding_about_a_shared_first_request_counts_once(tmp_path):
+    messages = [{"role": "system", "content": "Work step by step. " * 900}, {"role": "user", "content": "Begin."}]
+    calls = []
+    for number in range(3):
+        usage = {"prompt_tokens": 4_000 + number, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 0}}
+        answer = {"role": "assistant", "content": f"Step {number}."}
+        response = {"id": f"chatcmpl-{number}", "choices": [{"message": answer}], "usage": usage}
+        calls.append({"request": {"model": "gpt-4.1", "messages": list(messages)}, "response": response, "ts": number})
+        messages += [answer, {"role": "user", "content": "Go on."}]
+    for name, size in (("a", 2), ("b", 3)):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(dumps(call) + b"\n" for call in calls[:size]))
+    checked = check([str(tmp_path)]).result
+    (simulated,) = simulate([str(tmp_path)], CheckContext())
+    causes = [cause.code for turn in simulated.turns for cause in turn.causes]
+    assert causes.count("LORE185") == 1
+    assert Counter(finding.code for finding in checked.findings) == Counter(causes)
 
 
 RECORDED = [path for path in OWN if Path(path).is_file() and reader_of(path) not in (None, "measured")]

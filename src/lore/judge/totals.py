@@ -488,7 +488,7 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Dec
                 sums.pairs -= turn.paired
                 removed += turn.found
                 turn = replace(turn, found=())
-        elif compared.get(turn.about):
+        elif turn.about in compared:
             removed += turn.found
             continue
         turns.append(turn)
