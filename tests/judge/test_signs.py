@@ -132,7 +132,7 @@ def test_verification_text_of_the_app_names_its_setting():
     (25, 10_000, ("instructions-delta",), "20 blocks back", "weak"),  # both leave the head
     (3, 10_000, ("instructions-delta",), "next user message on", "weak"),
 ])  # fmt: skip
-def test_hook_text_is_not_confirmed_by_a_read_of_the_head(blocks, read, signs, says, level):
+def test_read_of_the_head_confirms_no_hook_text(blocks, read, signs, says, level):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
     for _ in range(blocks):
