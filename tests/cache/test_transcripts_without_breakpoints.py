@@ -7,11 +7,11 @@ from cache.talk import Talk
 from lore.cache.served import Served
 from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage
-from lore.model.items import AssistantMessage, ThinkingBlock
+from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock
 from lore.run.rules import packaged
 
 
-def talk(provider="openai", model="gpt-5.4"):
+def talk(provider="openai", model="gpt-5.2"):
     chat = Talk()
     chat.model = model
     chat.levels = TranscriptCache(packaged(), where=Served(provider, ""), breakpoints=False)
@@ -113,6 +113,32 @@ def test_session_that_keeps_falling_reads_its_latest_read():
         chat.use(40)
         read_tokens.append(chat.turn(bill(whole, read)).read)
     assert read_tokens[3:] == [31_580, 31_550]
+
+
+@pytest.mark.parametrize(("model", "after", "reason"), [
+    ("gpt-5.4", 860.0, "goes-on"), ("gpt-5.4", 1_200.0, "expiry"),
+    ("gpt-5.5", 1_617.0, "goes-on"), ("gpt-5.5", 1_851.0, "expiry"),  # 24 hours are promised
+])  # fmt: skip
+def test_entries_of_openai_live_as_long_as_was_seen(model, after, reason):
+    chat = talk(model=model)
+    chat.ask()
+    chat.turn(bill(20_000, 9_600))
+    chat.use()
+    assert chat.turn(bill(21_000, 19_968), after=after).reason == reason
+
+
+@pytest.mark.parametrize(("model", "thoughts", "read"), [
+    ("gpt-5.4", RawBlock(Raw(b'{"type":"reasoning","encrypted_content":"gAAA"}')), 22_016),
+    ("gpt-5.4", ThinkingBlock(Raw(b'"a"'), None), 19_968),  # OpenCode keeps a text that it does not send
+    ("gpt-5.5", RawBlock(Raw(b'{"type":"reasoning","encrypted_content":"gAAA"}')), 19_968),
+])  # fmt: skip
+def test_answer_is_read_if_its_reasoning_is_returned(model, thoughts, read):
+    chat = talk(model=model)
+    chat.ask()
+    chat.turn(bill(20_000, 9_600, output=2_100))
+    chat.add(AssistantMessage("t1", blocks=(thoughts,)))
+    chat.use()
+    assert chat.turn(bill(23_000, read)).read == read
 
 
 def test_unknown_lifetime_never_expires():

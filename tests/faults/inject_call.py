@@ -221,19 +221,12 @@ def _still(words: str, *, block: int = 0):
     return inject
 
 
-for _form, _words in (
-    ("a clock", "The current time is 2026-11-21T06:54:40Z."),
-    ("an id", "Request ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61"),
-    ("a count", "<total_tokens>181000 tokens left</total_tokens>"),
-):
-    fault("LORE151", _form, _still(_words), **_NOTHING)
-fault(
-    "LORE153",
-    "a clock in the last of the system prompt",
-    _still("The current time is 2026-11-21T06:54:40Z.", block=-1),
-    dialects=CLAUDE,
-    **_NOTHING,
-)
+frozen = {  # text that would be new in each request, if it were not the same in all of them
+    "a clock": _still("The current time is 2026-11-21T06:54:40Z."),
+    "an id": _still("Request ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61"),
+    "a count": _still("<total_tokens>181000 tokens left</total_tokens>"),
+    "a clock in the last of the system prompt": _still("The current time is 2026-11-21T06:54:40Z.", block=-1),
+}
 
 # what the laws of prompts forbid
 

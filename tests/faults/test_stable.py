@@ -5,7 +5,7 @@ import pytest
 from faults.bodies import DIALECTS
 from faults.expected import EXPECTED, happening
 from faults.faults import Nowhere
-from faults.inject_call import beside_results, own_id
+from faults.inject_call import beside_results, frozen, own_id
 from faults.saying import Missed, table
 from faults.serving import judged, stable, waste
 
@@ -38,7 +38,8 @@ def test_expected_event_is_no_waste_and_named(number, part, tmp_path):
 
 
 @pytest.mark.parametrize("inject", [pytest.param(beside_results, id="a reminder in the message of results"),
-                                    pytest.param(own_id, id="the session's own id")])  # fmt: skip
+                                    pytest.param(own_id, id="the session's own id"),
+                                    *(pytest.param(inject, id=name) for name, inject in frozen.items())])  # fmt: skip
 def test_allowed_text_makes_no_finding(inject, tmp_path):
     captures = []
     for seed in range(1, 9):

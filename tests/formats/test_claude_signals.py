@@ -293,6 +293,16 @@ def test_thinking_is_off_for_a_plan_or_command(lines, name):
     assert session(*lines, version="2.1.38") == session(*lines, version="2.1.9") == []  # other versions keep it on
 
 
+@each("version, names", [("2.1.37", ("/review",)), ("2.1.50", ())])
+def test_later_clients_switch_thinking_for_no_command(version, names):
+    """The advice to update Claude Code was given for a session of the latest version."""
+    records = [asked("u1", "hi", version="2.1.12"), answered("a1", "r1", thinking(), "u1", usage=counts(10, 9, 9, 5))]
+    records += [asked("u2", COMMAND, "a1"), asked("u3", [text("Review it.")], "u2", isMeta=True)]
+    last = answered("a2", "r2", text("yes"), "u3", version=version, usage=counts(3, 9, 9, 5))
+    signals = [sign for sign in observed(*records, last) if sign.name == "thinking"]
+    assert signals == [Sign("thinking", names, before="on", after="off")]
+
+
 def test_local_command_leaves_thinking_on():
     stop = asked("", COMMAND.replace("review", "model"))
     assert session(stop, asked("", PRINTED), asked("", [text("Go on.")], isMeta=True), version="2.1.33") == []

@@ -47,6 +47,11 @@ def dropped(talk, read=10_000, **fields):
     return talk.lead
 
 
+def leading_kind(pair):
+    """Return the kind of the cause that leads; `expected` without a break."""
+    return "expected" if pair.leading is None else pair.leading.kind
+
+
 def rank(cause):
     """Return the code, strength and kind of a cause."""
     return cause.code, cause.strength, cause.kind

@@ -210,16 +210,29 @@ def test_message_not_found_is_expiry_after_a_pause(after, code):
     assert dropped(opened(), verdict="previous_message_not_found", after=after).code == code
 
 
-@pytest.mark.parametrize(("verdict", "code", "other"), [
-    ("system_changed", "LORE167", ["LORE159", "LORE117"]),
-    ("messages_changed", "LORE117", ["LORE159", "LORE167"]),
-    ("model_changed", "LORE159", ["LORE117", "LORE167"]),
+@pytest.mark.parametrize(("after", "read", "code", "lifetime"), [
+    (600.0, 12_300, "LORE128", 300.0),  # the hour's part was read
+    (600.0, 10_000, "LORE301", None),  # the hour's part had not expired
+    (4000.0, 10_000, "LORE128", 3600.0),
+    (200.0, 12_300, "LORE301", None),
 ])  # fmt: skip
-def test_recorded_change_keeps_evidence_of_the_verdict(verdict, code, other):
+def test_expiry_counts_lifetime_of_the_readable_entry(after, read, code, lifetime):
+    talk = opened(hour=True)
+    talk.turn(bill(12_300, 2_000))  # five minutes
+    talk.use()
+    talk.turn(bill(read, 14_600 - read), after=after)
+    assert (talk.lead.code, getattr(talk.lead.evidence, "lifetime", None)) == (code, lifetime)
+
+
+@pytest.mark.parametrize(("verdict", "code", "other", "against"), [
+    ("system_changed", "LORE167", ["LORE159", "LORE117"], set()),  # messages may have changed, too
+    ("messages_changed", "LORE117", ["LORE159", "LORE167"], {"LORE167"}),
+    ("model_changed", "LORE159", ["LORE117", "LORE167"], {"LORE117", "LORE167"}),
+])  # fmt: skip
+def test_recorded_change_keeps_evidence_of_the_verdict(verdict, code, other, against):
     change = Change("LORE117", "1 tool results cleared")
     lead = dropped(opened(), 10_001, changes=(change,), signs=("restart",), verdict=verdict)
     assert (lead.code, other_codes(lead)) == (code, other)
-    against = {"LORE117", "LORE167"} - {code} - ({"LORE167"} if verdict == "system_changed" else set())
     assert {cause.code for cause in lead.also if "contradicted" in cause.qualifiers} == against
 
 
@@ -366,7 +379,6 @@ def test_unexplained_fall_lists_causes_ruled_out_by_read(read, reason, limit, un
 
 @pytest.mark.parametrize(("read", "signs", "expected"), [
     (11_999, (), [(True, "")]),
-    (11_999, ("image",), [(True, "")]),
     (11_999, (Sign("tool-reference", version="2.1.209"),), [(False, "tool-reference")]),
     (12_000, ("client-version",), []),  # that the level rules it out is said once
 ])  # fmt: skip
@@ -397,6 +409,22 @@ def test_fall_is_measured_across_an_unbilled_turn():
     talk.turn(bill(0, 2_500))
     (cause,) = talk.verdict.causes
     assert (cause.code, cause.evidence.tokens_after) == ("LORE159", 2_502)
+
+
+@pytest.mark.parametrize(("pauses", "code", "strength", "says"), [
+    ((20, 20), "LORE301", "weak", "not recorded: what 1 request without usage read"),
+    ((200, 200), "LORE128", "weak", "but 1 request without usage in between may have kept it alive"),
+    ((20, 400), "LORE128", "strong", "7 min since the previous request; the cache lives 5 min"),
+    ((400, 20), "LORE128", "strong", "7 min since the previous request; the cache lives 5 min"),
+])  # fmt: skip
+def test_request_without_usage_may_have_read_entries(pauses, code, strength, says):
+    talk = opened()
+    talk.turn(None, after=pauses[0])
+    talk.ask()
+    talk.turn(bill(0, 13_000), after=pauses[1])
+    ((cause, finding),) = findings_of(talk.verdict.pair, PLACE)
+    assert (cause.code, cause.strength) == (code, strength)
+    assert says in finding.message
 
 
 @pytest.mark.parametrize(("after", "can_help"), [(700.0, True), (4_000.0, False)])

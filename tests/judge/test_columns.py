@@ -3,6 +3,7 @@
 import pytest
 
 from helpers.each import each
+from judge.judged import leading_kind
 from lore.judge.base import finding
 from lore.judge.chains.chain import ComparedChain
 from lore.judge.pairs.pair import dispute_of
@@ -105,7 +106,7 @@ def test_expiry_leads_over_verdict_naming_a_section():
     diff = pair(ONE, TWO, bills=(WROTE, FELL), verdict=verdict, at=(0.0, 900.0))
     causes = [(cause.code, cause.section, [other.code for other in cause.also]) for cause in diff.causes]
     assert causes == [("LORE128", "time", ["LORE159"])]
-    assert diff.kind == "expected"
+    assert leading_kind(diff) == "expected"
 
 
 def test_read_beyond_recording_is_fine_if_bytes_continue():

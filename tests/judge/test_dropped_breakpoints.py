@@ -95,3 +95,19 @@ def test_marked_requests_to_qwen_need_further_breakpoints(tmp_path):
     assert [(str(finding.code), finding.json_path) for finding in final_findings] == [
         ("LORE114", "messages[0].content[0]")
     ]
+
+
+@pytest.mark.parametrize("read", [6_500, 0])
+def test_history_without_breakpoint_leaves_out_a_cache_break(tmp_path, read):
+    calls = []
+    for number, kept in enumerate((0, 6_500, read)):
+        talk = [part for step in range(number + 1) for part in (
+            text("user", f"{step}: {'now what? ' * 600}"), text("assistant", f"{step}."),
+        )]  # fmt: skip
+        body = {**unmarked(*MARK.items()), "messages": talk[:-1]}
+        calls.append(call(60 * number, body, usage(kept, 6_500 - kept, 1_800 * (number + 1))))
+    verdicts, final_findings = judged(tmp_path, *calls)
+    (finding,) = [finding for finding in final_findings if finding.code == "LORE114"]
+    assert verdicts[2].lost_tokens == 6_500 - read
+    of_turns = 1_800 + (3_600 if read else 0)  # of the second and third request
+    assert finding.lost_tokens == pytest.approx(of_turns, rel=0.2)

@@ -4,6 +4,7 @@ import pytest
 
 from helpers.each import each
 from judge.captures import asks, call, judged, text, usage
+from judge.judged import leading_kind
 from lore.judge.chains.chain import ComparedChain
 from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
@@ -64,7 +65,7 @@ def test_return_to_an_earlier_user_message_is_rewind():
     diff = pair(before, request(2, "a", assistant("b"), "not that"))
     assert [cause.code for cause in diff.causes] == ["LORE143"]
     assert diff.causes[0].evidence == MessagesTakenBack(3)
-    assert diff.kind == "expected"
+    assert leading_kind(diff) == "expected"
 
 
 @pytest.mark.parametrize("after", [
@@ -200,3 +201,23 @@ def test_recorded_thinking_omitted_by_api_is_expected(tmp_path, model, thought, 
         call(40, asks(begin, answer, RESULT, *more, model=model), usage(9_000, 1_300)),
     )
     assert [(str(cause.code), cause.kind) for cause in turns[2].causes] == expected
+
+
+# images
+
+
+@pytest.mark.parametrize(("first", "read", "codes"), [
+    (False, 6_000, [("LORE118", "strong", "expected")]),
+    (False, 12_000, [("LORE301", "weak", "unattributable")]),  # the read reaches into the messages
+    (True, 6_000, [("LORE301", "weak", "unattributable")]),
+])  # fmt: skip
+def test_first_image_explains_a_read_of_the_head(tmp_path, first, read, codes):
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    prompt = text("user", "Look at it. " * 3600)
+    old = {**prompt, "content": [*([image] if first else []), *prompt["content"]]}
+    new = {"role": "user", "content": [image, {"type": "text", "text": "And this?"}]}
+    verdicts, _ = judged(
+        tmp_path, call(0, asks(old), usage(0, 18_000)),
+        call(60, asks(old, text("assistant", "I see."), new), usage(read, 19_600 - read)),
+    )  # fmt: skip
+    assert [(cause.code, cause.strength, cause.kind) for cause in verdicts[1].causes] == codes

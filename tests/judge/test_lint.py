@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
+from judge import captures
 from lore.errors import LoreError
 from lore.judge.requests import lint
 from lore.judge.requests.lint import Linter
@@ -215,6 +216,20 @@ def test_fifth_breakpoint_is_a_defect():
 ])  # fmt: skip
 def test_volatile_system_text_is_a_defect(words, codes):
     assert defect_codes(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
+
+
+@pytest.mark.parametrize(("words", "pause", "warned"), [
+    ("The current time is 09:00:12.", 10, True), ("The current time is 09:00:12.", 70, False),
+    ("Token usage: 1200/200000", 10, False),
+])  # fmt: skip
+def test_text_that_a_later_request_repeats_is_frozen(tmp_path, words, pause, warned):
+    system, prompt = f"{captures.SYSTEM}\n{words}", captures.text("user", "Find the bug.")
+    later = prompt, captures.text("assistant", "Where?"), captures.text("user", "In the parser.")
+    _, findings = captures.judged(
+        tmp_path, captures.call(0, captures.asks(prompt, system=system), captures.usage(0, 7000)),
+        captures.call(pause, captures.asks(*later, system=system), captures.usage(7000, 100)),
+    )  # fmt: skip
+    assert ({"LORE151", "LORE153"} <= {finding.code for finding in findings}) == warned
 
 
 @pytest.mark.parametrize(("names", "sorted_"), [

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
+from judge.judged import leading_kind
 from lore.cache.counts import BYTES_PER_TOKEN, bytes_per_token, shortfall, significant_fall
 from lore.judge.chains.chain import ComparedChain
 from lore.judge.pairs.pair import is_remark, lost_tokens
@@ -50,7 +51,7 @@ def test_edit_loses_the_bytes_after_it():
     assert codes(diff) == ["LORE100"]
     stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
     assert diff.bytes.previous - diff.lost_bytes == stands - len('"role":"user"') + 1
-    assert (diff.is_break, diff.kind) == (True, "waste")
+    assert (diff.is_break, leading_kind(diff)) == (True, "waste")
     assert diff.reuse == pytest.approx(1 - diff.lost_bytes / diff.bytes.previous)
 
 
@@ -256,13 +257,13 @@ def test_note_at_the_end_is_no_waste():
     """A client that keeps its clock at the end, as advised, had waste in each turn though nothing was lost."""
     diff = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
     assert codes(diff) == ["LORE156"]
-    assert (diff.kind, diff.is_break, diff.lost_bytes) == ("expected", False, 0)
+    assert (leading_kind(diff), diff.is_break, diff.lost_bytes) == ("expected", False, 0)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_replaced_note_is_a_tail_with_its_cost(usages):
     diff = automatic(*NOTED, usages)
-    assert (codes(diff), diff.kind, diff.is_break, diff.lost_bytes) == (["LORE156"], "expected", False, 0)
+    assert (codes(diff), leading_kind(diff), diff.is_break, diff.lost_bytes) == (["LORE156"], "expected", False, 0)
     tail = diff.causes[0].evidence
     size = len('"role":"user"') + len('"<env>12:00</env>"')
     assert (tail.path, tail.bytes, tail.role, tail.repeated) == ("messages[2]", size, "user", False)
@@ -285,13 +286,13 @@ def edited_at_the_end(words):
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_edited_end_counts_unless_usage_excuses_it(usages):
     diff = automatic(*edited_at_the_end("word " * 200), usages)
-    assert (diff.kind, diff.is_break, diff.lost_bytes > 1000) == ("waste", True, True)
+    assert (leading_kind(diff), diff.is_break, diff.lost_bytes > 1000) == ("waste", True, True)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_edited_end_within_one_block_is_a_note(usages):
     diff = automatic(*edited_at_the_end("word"), usages)
-    assert (codes(diff), diff.kind, diff.is_break) == (["LORE146"], "expected", False)
+    assert (codes(diff), leading_kind(diff), diff.is_break) == (["LORE146"], "expected", False)
     within = diff.causes[0].also[0].evidence
     assert (within.block_tokens, 0 < within.tokens < 128) == (128, True)
     assert lost_tokens(diff, diff.causes[0])[0] == 0
@@ -335,7 +336,7 @@ def test_changed_field_loses_all_messages_despite_same_end(fields, code):
     goes_on, hardly = [*first, assistant("four"), "five"], [*first[:-1], "3", assistant("four"), "five"]
     for previous, current in ((first, goes_on), (first, hardly), (first[:1], first)):
         diff = pair(*turns(body(*previous, model="claude-opus-4-5", **fields), body(*current, model="claude-opus-4-5")))
-        assert (codes(diff)[0], diff.causes[0].kind, diff.kind) == (code, "waste", "waste")
+        assert (codes(diff)[0], diff.causes[0].kind, leading_kind(diff)) == (code, "waste", "waste")
         assert diff.causes[0].lost > 30_000
 
 
@@ -386,7 +387,11 @@ SPELLED = {
 def test_other_spelling_is_no_waste_if_all_read(how):
     """The provider tokenises decoded text, so the usage shows no loss; a finding was reported all the same."""
     diff = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
-    assert (codes(diff), diff.kind, diff.is_break) == (["LORE112" if how == "shape" else "LORE106"], "expected", False)
+    assert (codes(diff), leading_kind(diff), diff.is_break) == (
+        ["LORE112" if how == "shape" else "LORE106"],
+        "expected",
+        False,
+    )
     assert diff.causes[0].qualifiers == ("read-all-the-same",)
     assert lost_tokens(diff, diff.causes[0]) == (0, "recorded")
 
@@ -395,7 +400,7 @@ def test_fall_with_provider_editing_allowed_names_it():
     edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
     first_body, second_body = {**ONE, **edits}, {**TWO, **edits}
     diff = pair(*turns(first_body, second_body, usages=(bill(0, 9000), bill(2000, 7500))))
-    assert (codes(diff), diff.kind) == (["LORE301"], "unattributable")
+    assert (codes(diff), leading_kind(diff)) == (["LORE301"], "unattributable")
     edited = "the provider's own editing of the context"
     assert RuledOut(edited, out=False, detail="clear_tool_uses_20250919") in diff.causes[0].ruled_out
     for edit, out in (("clear_tool_uses_20250919", True), ("compact_20260112", False)):  # a response that says: none

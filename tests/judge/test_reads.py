@@ -96,16 +96,20 @@ def test_long_first_message_is_not_the_head():
     assert chain_codes(turns) == []
 
 
-def test_one_hour_entry_outlives_a_pause():
+@pytest.mark.parametrize(("write", "usage", "code", "lost"), [
+    (40, bill(0, 5200, hour=5000), "LORE301", 5140), (2000, bill(5000, 2140, hour=0), "LORE128", 2100),
+])  # fmt: skip
+def test_one_hour_entry_outlives_a_pause(write, usage, code, lost):
     system = "word " * 4000
     turns = [
         answered_turn(0, body("one", system=system, head=HOUR), bill(0, 5100, hour=5000)),
-        answered_turn(60, body("one", "1", "two", system=system, head=HOUR), bill(5100, 40, hour=0)),
-        answered_turn(900, body("one", "1", "two", "2", "three", system=system, head=HOUR), bill(0, 5200, hour=5000)),
+        answered_turn(60, body("one", "1", "two", system=system, head=HOUR), bill(5100, write, hour=0)),
+        answered_turn(900, body("one", "1", "two", "2", "three", system=system, head=HOUR), usage),
     ]
-    (finding,) = chain_findings(turns)
-    assert (finding.code, finding.lost_tokens, finding.tokens) == ("LORE304", 5000, "recorded")
-    assert chain_codes([*turns[:2], replace(turns[2], usage=bill(5000, 200, hour=0))]) == []
+    judge = Dated().judge()
+    verdict = [judge.turn(turn) for turn in turns][-1]
+    assert (verdict.leading.code, verdict.lost_tokens) == (code, lost)
+    assert chain_codes(turns) == []
 
 
 def test_turn_without_usage_hides_no_fall():

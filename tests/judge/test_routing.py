@@ -270,6 +270,24 @@ def test_answering_model_behind_an_alias_explains_a_fall(tmp_path, answered, rea
         assert evidence(verdicts[1]) == ModelChanged(*answered)
 
 
+@pytest.mark.parametrize(("snapshots", "read", "codes"), [
+    (("claude-opus-5-20260724", "claude-opus-5-20260901"), 0, ["LORE119"]),
+    (("claude-opus-5-20260724", "claude-opus-5-20260901"), 7000, []),
+    (("claude-opus-5-20260724", "claude-opus-5"), 0, ["LORE301"]),
+])  # fmt: skip
+def test_alias_moved_to_another_snapshot_is_named(tmp_path, snapshots, read, codes):
+    bills = usage(0, 7000), usage(read, 7200 - read)
+    verdicts, _ = judged(tmp_path, *(
+        call(10 * n, asks(*messages), bills[n], model=snapshots[n]) for n, messages in enumerate(((ONE,), TWO))
+    ))  # fmt: skip
+    assert break_codes(verdicts[1]) == codes
+    if codes == ["LORE119"]:
+        ((_, result),) = findings_of(verdicts[1].pair, Place("calls.jsonl"))
+        assert result.evidence == ModelChanged(*snapshots, "claude-opus-5")
+        assert "from claude-opus-5-20260724 to claude-opus-5-20260901" in result.message
+        assert (result.actor, result.kind, "snapshot" in result.fix) == ("author", "expected", True)
+
+
 def test_renamed_model_that_reads_everything_is_no_break(tmp_path):
     calls = call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO, model="claude-opus-5-20260724"), usage(7000, 200))
     verdicts, _ = judged(tmp_path, *calls)

@@ -59,8 +59,18 @@ def test_other_speed_in_usage_explains_a_fall(before, after, read, code):
     assert talk.lead.code == code
 
 
-def test_image_in_a_log_is_no_evidence():
-    assert dropped(opened(), signs=("image",)).code == "LORE301"
+def test_first_image_in_a_log_is_a_possible_cause():
+    talk = opened()
+    assert rank(dropped(talk, signs=("image",))) == ("LORE118", "weak", "unattributable")
+    talk.turn(bill(12_500, 200))
+    talk.turn(bill(10_000, 2_800), signs=("image",))
+    assert talk.lead.code == "LORE301"
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("messages_changed", "LORE118"), ("system_changed", "LORE159")])
+def test_first_image_agrees_with_a_messages_verdict(verdict, code):
+    lead = dropped(opened(), signs=("image",), verdict=verdict)
+    assert code in (lead.code, *other_codes(lead))
 
 
 @each([*sorted(SIGN_CODES)])
@@ -116,16 +126,23 @@ def test_verification_text_of_the_app_names_its_setting():
     assert "autoVerify" in fix_of("LORE158", "user", "waste", talk.lead.evidence.fix_detail())
 
 
-@pytest.mark.parametrize(("blocks", "unreached"), [(3, None), (25, 12_300)])
-def test_hook_text_beyond_lookback_says_why_head_remains(blocks, unreached):
+@pytest.mark.parametrize(("blocks", "read", "signs", "says", "level"), [
+    (3, 12_300, (), "usage confirms it", "strong"),
+    (25, 10_000, (), "20 blocks back", "strong"),
+    (25, 10_000, ("instructions-delta",), "20 blocks back", "weak"),  # both leave the head
+    (3, 10_000, ("instructions-delta",), "next user message on", "weak"),
+])  # fmt: skip
+def test_read_of_the_head_confirms_no_hook_text(blocks, read, signs, says, level):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
     for _ in range(blocks):
         talk.say()
     talk.ask()
-    talk.turn(bill(12_300 if unreached is None else 10_000, 3_900, hour=True), verdict="messages_changed")
-    assert (talk.lead.code, talk.lead.evidence.exact, talk.lead.evidence.unreached) == ("LORE158", True, unreached)
-    assert ("20 blocks back" in talk.lead.evidence.sentence()) == bool(unreached)
+    talk.turn(bill(read, 16_200 - read, hour=True), signs=signs)
+    assert (talk.lead.code, talk.lead.strength, talk.lead.evidence.exact) == ("LORE158", level, read == 12_300)
+    assert says in talk.lead.evidence.sentence()
+    assert ("usage confirms it" in talk.lead.evidence.sentence()) == (read == 12_300)
+    assert other_codes(talk.lead) == ["LORE166" for _ in signs]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
+from judge.judged import leading_kind
 from lore.judge.chains.chain import ComparedChain
 from lore.judge.pairs.pair import lost_tokens
 from lore.judge.pairs.rewrites import describe_tail, find_replaced_tail
@@ -190,7 +191,7 @@ def test_tail_excuses_no_break_before_it():
     previous = body("Today is 2026-10-02. " + LONG, assistant("a"), "b", CLOCK)
     current = body("Today is 2026-10-03. " + LONG, assistant("a"), "b", assistant("c"), "d", OTHER)
     diff = pair(previous, current)
-    assert (codes_and_kinds(diff)[-1], diff.kind, diff.is_break) == (("LORE156", "expected"), "waste", True)
+    assert (codes_and_kinds(diff)[-1], leading_kind(diff), diff.is_break) == (("LORE156", "expected"), "waste", True)
     assert diff.causes[0].lost > 30_000
     assert diff.causes[-1].lost == 0
 

@@ -1,10 +1,12 @@
 """LORE305: writes that are paid for and never read."""
 
+import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
 from judge.foretelling import SYSTEM, answered_turn, bill, body, chain_codes, chain_findings
 from lore.model.evidence import WritesUnread
+from lore.run.rules import Dated
 
 TEXTS = ("one", "1", "two", "2", "three", "3", "four")
 
@@ -18,14 +20,19 @@ NEVER = talk(*(bill(0, 3000 + 20 * n) for n in range(4)))
 
 def test_chain_reading_none_of_its_writes_is_found():
     (finding,) = chain_findings(NEVER)
-    assert (finding.code, finding.turn, finding.lost_tokens, finding.tokens) == (
-        "LORE305",
-        1,
-        3000 + 3020 + 3040,
-        "recorded",
-    )
+    assert (finding.code, finding.turn, finding.tokens) == ("LORE305", 1, "recorded")
     assert finding.evidence == WritesUnread(3000 + 3020 + 3040, 3)
     assert "3 turns wrote 9,060 tokens to the cache" in finding.message
+
+
+@pytest.mark.parametrize(("step", "lost"), [(3000, 0), (600, 1800)])
+def test_unread_writes_of_a_cache_break_count_there(step, lost):
+    """Each of the falls was LORE301 with its loss, and the same tokens were lost again here."""
+    turns = talk(*(bill(0, step) for _ in range(4)))
+    (finding,) = chain_findings(turns)
+    judge = Dated().judge()
+    breaks = [verdict.lost_tokens for turn in turns if (verdict := judge.turn(turn)).leading is not None]
+    assert (finding.lost_tokens, sum(breaks)) == (lost, 3 * step - lost)
 
 
 def test_reads_of_a_foreign_head_do_not_count():

@@ -4,7 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.judge.what_if import Break, PaidTurn, read_more, remaining_loss, replay_without
+from judge.judged import opened
+from lore.cache.base import UNKNOWN
+from lore.cache.predictor import ChangeCounts
+from lore.judge.agreement import SimulatedSums
+from lore.judge.what_if import (
+    Break,
+    PaidTurn,
+    SimulatedRun,
+    list_savings,
+    make_paid_turn,
+    read_more,
+    remaining_loss,
+    replay_without,
+)
 from lore.model.events import Usage
 
 CODES = ("LORE102", "LORE128", "LORE110", "LORE159", "LORE301")
@@ -51,6 +64,24 @@ def test_cold_summary_reads_past_its_own_breakpoint():
 
 def test_weak_second_cause_breaks_nothing():
     assert play((bill(0, 5100), 5000, broken(), broken("LORE161", strength="weak", leads=False))) == {0: (5000, 100, 3)}
+
+
+def test_saving_names_weak_causes_of_the_same_turns():
+    """Changed instructions of a server had the whole loss of a turn in which a hook's text had moved, too."""
+    hook = broken("LORE158", strength="weak", section="messages", kind="unattributable", leads=False)
+    turn = PaidTurn("main", bill(0, 5100), 5000, (broken("LORE166", strength="strong", section="system"), hook))
+    run = SimulatedRun(SimulatedSums().result(None, None, [], [], []), [turn], ChangeCounts(), 0, 0)
+    ((saving, notes),) = list_savings(run)
+    assert (saving.change, saving.tokens) == ("cause=LORE166", 5000)
+    assert "together with LORE158 (1 turn)" in notes[0]
+
+
+def test_cause_that_the_verdict_rules_out_breaks_nothing():
+    talk = opened()
+    talk.turn(bill(10_000, 2_500), signs=("effort", "restart"), verdict="messages_changed")
+    assert [cause.code for cause in talk.lead.also if "contradicted" in cause.qualifiers] != []
+    codes = {cause.code for cause in make_paid_turn(talk.verdict, UNKNOWN, None).breaks}
+    assert codes.isdisjoint(cause.code for cause in talk.lead.also if "contradicted" in cause.qualifiers)
 
 
 @pytest.mark.parametrize(("section", "remaining"), [("tools", 0), ("messages", 5000)])

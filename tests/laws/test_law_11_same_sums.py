@@ -15,7 +15,7 @@ from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, sho
 from lore.commands.compare import SelectedSide, compare
 from lore.commands.pages import read_session
 from lore.commands.sessions import list_sessions
-from lore.judge.sums import rebilled_dollars, rebilled_tokens
+from lore.judge.sums import is_part, rebilled_dollars, rebilled_tokens
 from lore.model.results.simulate import SimulateResult
 from lore.recording.agents.logs import Surroundings
 from lore.recording.inputs import inputs
@@ -27,6 +27,7 @@ from lore.run.running import judge_running
 from lore.run.simulation import simulate
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import OverviewRequest, sum_spending
+from model.making import dumps
 
 CENT = 0.005
 
@@ -85,6 +86,7 @@ def assert_same_sums(path: str, home: Path) -> None:
         assert_same_money(spending.unexplained, summary.unexplained_dollars)
         assert spending.expected_tokens == summary.expected_tokens
         assert_same_money(spending.expected, summary.expected_dollars)
+        assert bool(played.cost.at_least) == (spending.dollars is not None and is_part(spending))
     if len(pages) == 1 and not overview.subagent_requests:  # a status line leaves out files of subagents
         running = judge_running(path, Options(), PACKAGED).running
         assert (running.requests, running.breaks) == (overview.requests, overview.breaks)
@@ -113,6 +115,46 @@ def test_plateau_tokens_are_never_rebilled(tmp_path):
         surroundings_of(tmp_path), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())
     ).result.total
     assert (total.paid_again_tokens, total.unexplained_tokens, total.expected_tokens) == (0, 0, 0)
+
+
+def test_snapshots_of_a_session_count_once(tmp_path):
+    """`check` counted a plateau in each snapshot, `simulate` in the first alone."""
+    whole = [5_900 + 1_800 * number for number in range(9)]
+    bills = [(whole[0], 0), *((tokens - 4_867, 4_867) for tokens in whole[1:])]
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    for name, turns in (("a", 6), ("b", 9)):
+        path = folder / f"{name}.jsonl"
+        session(path, *bills[:turns])
+        for number in range(turns):  # answers have ids that both snapshots share
+            old = b'"role":"assistant"'
+            path.write_bytes(path.read_bytes().replace(old, b'"responseId":"r%d","role":"assistan_"' % number, 1))
+        path.write_bytes(path.read_bytes().replace(b"assistan_", b"assistant"))
+    checked = check([str(folder)]).result
+    (simulated,) = simulate([str(folder)], CheckContext())
+    missed = [cause for turn in simulated.turns for cause in turn.causes if cause.lost_tokens and not cause.is_break]
+    assert [finding.code for finding in checked.findings] == [cause.code for cause in missed] == ["LORE307"]
+    assert checked.summary.missed_tokens == sum(cause.lost_tokens or 0 for cause in missed)
+    assert (checked.summary.turns, checked.summary.copied) == (len(simulated.turns), 6)
+    assert_same_sums(str(folder), tmp_path)
+
+
+def test_finding_about_a_shared_first_request_counts_once(tmp_path):
+    messages = [{"role": "system", "content": "Work step by step. " * 900}, {"role": "user", "content": "Begin."}]
+    calls = []
+    for number in range(3):
+        usage = {"prompt_tokens": 4_000 + number, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 0}}
+        answer = {"role": "assistant", "content": f"Step {number}."}
+        response = {"id": f"chatcmpl-{number}", "choices": [{"message": answer}], "usage": usage}
+        calls.append({"request": {"model": "gpt-4.1", "messages": list(messages)}, "response": response, "ts": number})
+        messages += [answer, {"role": "user", "content": "Go on."}]
+    for name, size in (("a", 2), ("b", 3)):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(dumps(call) + b"\n" for call in calls[:size]))
+    checked = check([str(tmp_path)]).result
+    (simulated,) = simulate([str(tmp_path)], CheckContext())
+    causes = [cause.code for turn in simulated.turns for cause in turn.causes]
+    assert causes.count("LORE185") == 1
+    assert Counter(finding.code for finding in checked.findings) == Counter(causes)
 
 
 RECORDED = [path for path in OWN if Path(path).is_file() and reader_of(path) not in (None, "measured")]

@@ -274,6 +274,18 @@ def test_causes_without_known_loss_count_as_breaks():
     assert "LORE301 billed-read-fell ($0.50 in 2 cache breaks), LORE130 server-side-miss (unknown loss in 1" in written
 
 
+def test_cost_of_a_part_is_a_lower_bound():
+    """The sum of a block whose model has no price in some turns looked like the cost of all."""
+    priced, unpriced = (
+        found("LORE301", lost_tokens=50, lost_dollars=dollars, is_break=True, turn=turn)
+        for turn, dollars in ((2, 0.5), (3, None))
+    )
+    written = text("terminal", checked(priced, unpriced, unattributable=2))
+    assert "100 tokens re-billed (at least $0.50) in 2 turns" in written
+    assert "LORE301 billed-read-fell (at least $0.50 in 2 cache breaks)" in written
+    assert "at least" not in text("terminal", checked(priced, unattributable=1))
+
+
 @pytest.mark.parametrize(
     ("turns", "counted"), [((2, 2), ""), ((2, 3), "LORE112 content-shape-changed (50 tokens in 1 cache break)")]
 )

@@ -168,6 +168,21 @@ def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool
     return Paused(pause, seconds) if pause > seconds * (1.0 if missed else GRACE) else None
 
 
+def hour_end(usage: Usage | None, before: int | None, lived: float | None = None) -> int | None:
+    """Return where entries that live an hour end, if entries of five minutes follow them; None: all live alike.
+
+    `before` is the same after the previous request, whose entries live `lived` seconds.
+    """
+    if usage is None:
+        return before
+    read = usage.read_tokens or 0
+    if usage.write_1h_tokens:
+        return read + usage.write_1h_tokens if usage.write_5m_tokens else None
+    if before is None:
+        return read if usage.write_5m_tokens and lived == ONE_HOUR else None
+    return min(before, read)
+
+
 # reads that fall short
 
 

@@ -44,13 +44,15 @@ _WHOLE: dict[str, tuple[str, ...]] = {
     "requests": ("requests_per_minute",), "checkpoints": ("checkpoints",),
 }  # fmt: skip
 _NUMBERS: dict[str, tuple[str, ...]] = {
-    "seconds": ("lifetime", "lifetime_least", "lifetime_implicit", "lifetime_long", "ready_after"),
+    "seconds": (
+        "lifetime", "lifetime_least", "lifetime_implicit", "lifetime_long", "lifetime_seen", "ready_after",
+    ),
     "multiple": ("lifetime_grace",),
     "share": ("slot_similarity", "output_recorded"), "usd_per_mtok": tuple([f"price_{kind}" for kind in KINDS]),
     "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
     "usd_per_mtok_hour": ("price_storage_hour",),
 }  # fmt: skip
-_FLAGS = ("lookback_runs", "list_prices", "reads_output", "head_expires", "drops_thinking")
+_FLAGS = ("lookback_runs", "list_prices", "reads_output", "reads_returned_answer", "head_expires", "drops_thinking")
 # What kind of values each rule has ("number", "whole", "flag", "text"), and in which unit.
 RULES: dict[str, tuple[str, str]] = {
     **{rule: ("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},

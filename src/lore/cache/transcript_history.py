@@ -45,13 +45,14 @@ class Growth(Struct, frozen=True):
     prompted: bool = False  # a message of the user is among them, or one of the client after a finished answer
     has_thinking: bool = False  # thinking is among them, though its text may not be recorded
     thinking_bytes: int = 0  # of `answer_bytes`
+    thinking_as_text: bool = False  # thinking is among them as text, which no request to OpenAI returns to the model
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most; positions as counted at `at`."""
     runs = lookback(at).runs
     answer = input_bytes = images = positions = thinking = 0
-    prompted, thinks, answered, group = False, False, False, -1
+    prompted, thinks, as_text, answered, group = False, False, False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
         if type(item) is i.ToolCall:
@@ -77,6 +78,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             positions += len(blocks) - len(thoughts)
             thinking += _bytes(thoughts)
             thinks, answered = thinks or bool(thoughts), True
+            as_text = as_text or any(type(block) is i.ThinkingBlock for block in thoughts)
         elif type(item) is i.UserMessage:
             blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
             input_bytes += _bytes(blocks)
@@ -88,7 +90,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             positions += 1
         elif type(item) is i.OpaqueItem:
             input_bytes += max(0, len(item.record) - _ENVELOPE)
-    return Growth(answer, input_bytes, images, positions, prompted, thinks, thinking)
+    return Growth(answer, input_bytes, images, positions, prompted, thinks, thinking, as_text)
 
 
 def _bytes(blocks: Iterable[i.Block]) -> int:
@@ -204,13 +206,15 @@ class ModelHistory:
         places = (place for place in self.positions if 0 < place.entries <= entries)
         return next((place.tokens for place in places if place.has_expired(pause)), None)
 
-    def expire(self, pause: float) -> Position | None:
+    def expire(self, pause: float, seen: float | None = None) -> Position | None:
         """Forget the last positions that `pause` seconds ended, with breakpoints all in an hour; return the last.
 
         Without breakpoints none is forgotten, as the next request writes everything again: None if the last expired.
+        Most entries lived for `seen` seconds there, whatever the provider promises.
         """
         if not self.breakpoints:
-            return None if self.positions and self.positions[-1].has_expired(pause) else self.last
+            has_expired = bool(self.positions) and (pause > seen if seen else self.positions[-1].has_expired(pause))
+            return None if has_expired else self.last
         while self.positions and (pause > ONE_HOUR * GRACE or self.positions[-1].has_expired(pause)):
             self.positions.pop()
         return self.last
@@ -277,12 +281,14 @@ class ChainHistory:
         self.output: int | None = None
         self.lifetime: float | None = None  # seconds that the latest entries live
         self.least_lifetime: float | None = None  # seconds that they surely live, in a cache without breakpoints
+        self.seen_lifetime: float | None = None  # seconds that most of them were seen to live
         self.block = 1  # tokens that are read at a time
         self.charges = charges  # usage has shown that writes are billed apart
         self.shown_signals: set[str] = set()  # signals so far
         self.waiting: dict[str, Signal] = {}  # those whose text may be moved at the next prompt of the user, by name
         self.had_hidden_request = False
         self.reads_output = False  # the previous answer is read, too
+        self.reads_returned_answer = False  # it is if the request returns it with its reasoning
         self.drops_thinking = False  # thinking is left out of prompts from the user's next prompt on
         self.client = ""  # name and version of the program that noted the latest usage
         self.head_expires = False  # with this client tools and system prompt expire with the conversation

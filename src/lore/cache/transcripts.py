@@ -127,8 +127,11 @@ class TranscriptCache:
         if not self._breakpoints:
             chain.lifetime = idle_lifetime(rules, where, turn)
             chain.least_lifetime = least_lifetime(rules, where, turn)
+            seen = rules.number("lifetime_seen", *key)
+            chain.seen_lifetime = None if seen is None else float(seen)
             chain.block = int(rules.number("block_tokens", *key) or 1)
             chain.reads_output = rules.flag("reads_output", *key)
+            chain.reads_returned_answer = rules.flag("reads_returned_answer", *key)
         chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *key)
         history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
@@ -335,7 +338,7 @@ def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Read
     last, pause = history.last, state.pause
     if state.model_changed and last is None:
         return ReadLevel(0, "model", is_sure=False)
-    if last is not None and pause is not None and last is not history.expire(pause):
+    if last is not None and pause is not None and last is not history.expire(pause, chain.seen_lifetime):
         # what lives longer and is within reach remains, or what other sessions keep
         tokens = 0 if chain.head_expires else history.shared_head or 0
         rest = history.cut(state.unchanged) if history.breakpoints else None
@@ -352,7 +355,10 @@ def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Read
         return ReadLevel(tokens, "compaction" if compacted else "shrunk")
     if last is None:
         return ReadLevel(None, "unknown")
-    answer = history.rate.answer_tokens(state.grown, state.output) if chain.reads_output else 0
+    grown, answer = state.grown, 0
+    is_returned = not (grown.thinking_as_text or (grown.prompted and grown.has_thinking))
+    if chain.reads_output or (chain.reads_returned_answer and is_returned):
+        answer = history.rate.answer_tokens(grown, state.output)
     return ReadLevel(last.tokens + answer, "goes-on", not history.estimated)
 
 

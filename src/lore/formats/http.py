@@ -38,7 +38,7 @@ from lore.model.events import Usage
 from lore.model.jsonslice import Sliced, array, first_element, is_deep, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
-from lore.model.providers import ENGINES, GATEWAYS, is_same_model, model_in, provider_by_id, provider_of
+from lore.model.providers import ENGINES, GATEWAYS, model_in, provider_by_id, provider_of
 from lore.model.times import parse_http_date
 from lore.model.turn import Call, Exchange, Fidelity, StreamedOutput
 
@@ -116,7 +116,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     )
     call = _complete_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     requested_model = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
-    if answer.model and not is_same_model(answer.model, requested_model):
+    if answer.model and answer.model != requested_model:
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,

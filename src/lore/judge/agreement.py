@@ -136,15 +136,18 @@ class SimulatedSums:
 
 
 def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
+    turns = list(turns)
     costs = [turn.cost for turn in turns if turn.cost is not None]
+    billed = sum_known(cost.billed for cost in costs)
+    is_part = len(costs) < len(turns) or any(cost.billed is None or cost.at_least is True for cost in costs)
     surcharges: dict[str, list[Surcharge]] = {}
     for part in [part for cost in costs for part in cost.surcharges or ()]:
         surcharges.setdefault(part.name, []).append(part)
     return simulate.Cost(
-        currency=CURRENCY, billed=sum_known(cost.billed for cost in costs),
+        currency=CURRENCY, billed=billed,
         predicted=sum_known(cost.predicted for cost in costs), waste=sum_known(cost.waste for cost in costs),
         unexplained=sum_known(cost.unexplained for cost in costs),
-        at_least=True if any(cost.at_least for cost in costs) else UNSET,
+        at_least=True if billed is not None and is_part else UNSET,
         recorded=sum_known(cost.recorded or None for cost in costs) or UNSET,
         surcharges=[
             Surcharge(name, sum(part.requests for part in parts), sum_known(part.dollars for part in parts) or 0.0)

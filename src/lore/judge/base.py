@@ -41,8 +41,6 @@ from lore.prefix.overlap import PromptPlace, locate_between, locate_difference
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted
 
-WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
-
 
 class TurnVerdict(Struct, frozen=True):
     """The verdict on one turn."""
@@ -60,13 +58,8 @@ class TurnVerdict(Struct, frozen=True):
 
     @property
     def leading(self) -> Cause | None:
-        """The cause that the loss is counted under: of the worst kind, the one that lost most."""
-        if (pair := self.pair) is None:
-            return None
-        breaking = [cause for cause in pair.causes if not is_remark(cause)]
-        return max(
-            breaking, key=lambda cause: (WORSE.index(cause.kind), lost_tokens(pair, cause)[0]), default=None
-        )  # fmt: skip
+        """The cause that the loss is counted under."""
+        return None if self.pair is None else self.pair.leading
 
     @property
     def lost_tokens(self) -> int | None:
@@ -303,6 +296,8 @@ def _find_exceptions(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         last = pair.current.prompt.segment_at(len(pair.current.prompt) - 1)
         if last is not None and block_of(last).kind == "result":  # no user acts between a call and its result
             changes["actor"] = "author"
+    if cause.evidence.fix_detail() == "alias":
+        changes["actor"] = "author"  # who writes the model's name, although the provider moved it
     if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
         changes["fix"] = "Keep one of the two values for the whole session: each has a cache of its own."
     elif _is_done(pair, cause):

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
 from lore.judge.messages import in_words
-from lore.judge.pairs.pair import Pair
+from lore.judge.pairs.pair import Pair, is_remark
 from lore.model.cause import Place
 from lore.model.codes import CODES, SEVERITY, Code
 from lore.model.evidence import OverBudget, TailReplaced
@@ -259,13 +259,14 @@ def decide_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decision]:
     pairs = [(cause, ruling.decide(finding)) for cause, finding in findings_of(pair, place)]
     decided = [decision for _, decision in pairs]
     decided += [ruling.decide(finding) for rule in RULES.values() for finding in rule.pair(pair, place)]
-    valid = tuple([
+    valid = [
         replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out in ("", "ignored")
-    ])  # fmt: skip
+    ]
     if pair.causes and not valid:
         return decided
     reuse, limit, current = pair.reuse, ruling.min_reuse, pair.current
-    if limit is None or reuse is None or reuse >= limit or (valid and replace(pair, causes=valid).kind == "expected"):
+    is_expected = bool(valid) and all(cause.kind == "expected" or is_remark(cause) for cause in valid)
+    if limit is None or reuse is None or reuse >= limit or is_expected:
         return decided
     below = finding(
         Code.REUSE_BELOW_BUDGET, place, OverBudget("reuse", reuse, limit), line=current.line, chain=current.chain,

@@ -88,7 +88,7 @@ class RemarkRule(Struct, frozen=True):
     """An adjustment that adds a cause which is reported although nothing was lost."""
 
     code: Code
-    find: Callable[[PairMeasures, tuple[Cause, ...]], Cause | None]
+    find: Callable[[PairMeasures, tuple[Cause, ...]], e.Evidence | None]  # asked if usages can be compared
     why: str  # a count, or the source
     once: bool = False  # it is reported once a chain
     unless: Code | None = None  # it is not looked for if the chain has this remark
@@ -99,14 +99,14 @@ class RemarkRule(Struct, frozen=True):
 
     def ask(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
         """Add the remark to the causes, if it applies, and remember that it was reported."""
-        reported = measures.remarks.reported
-        if (self.once and self.code in reported) or self.unless in reported:
+        facts, reported = measures.facts, measures.remarks.reported
+        if not facts.comparable or (self.once and self.code in reported) or self.unless in reported:
             return causes
-        remark = self.find(measures, causes)
-        if remark is None:
+        evidence = self.find(measures, causes)
+        if evidence is None:
             return causes
         reported.add(self.code)
-        return (*causes, remark)
+        return (*causes, Cause(self.code, CODES[self.code].section, evidence, facts.overlap.common))
 
 
 class Stage(Struct, frozen=True):
@@ -249,10 +249,10 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",
-        confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_MISSED_HEAD),
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
         "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
-        confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD, kind="expected"),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_MISSED_HEAD, kind="expected"),
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
         "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
         ruled_out_by=_MISSED_HEAD),
@@ -279,6 +279,9 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
         "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD, others=(Code.IMAGE_CHANGED,)),
+    EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=False),
+        "The first image makes all messages new to the cache (platform.claude.com, prompt caching).",
+        kind="expected"),
     EvidenceRule(Code.OLDER_ENTRY_SERVED, outside.find_older_entry,
         "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds."),
     MISSING_ANSWERS,
@@ -312,6 +315,9 @@ FALLS: tuple[EvidenceRule, ...] = (
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),
+    EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=True),
+        "The same of a log, whose requests may differ in more: 2 of 16 images at a prompt fell, 0 of 66 in results "
+        "(facts/verdicts.md).", "weak", ruled_out_by=_HEAD),
     _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
     _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
     _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),

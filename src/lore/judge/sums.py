@@ -278,64 +278,59 @@ class CauseSums:
 
         Words and commands are added by reports.
         """
-        causes = [_cause(requests, audience) for key, requests in self._losses.items() if (key[1] == UNSURE) == unsure]
+        groups = [requests for key, requests in self._losses.items() if (key[1] == UNSURE) == unsure]
+        causes = [_cause([*map(_Lost.of, requests)], audience) for requests in groups]
         return sorted([cause for cause in causes if cause.tokens], key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""
-        return sorted([_missed_cause(requests, audience) for requests in self._missed.values()], key=_costliest_first)
+        groups = [[_Lost.of(request, is_missed=True) for request in requests] for requests in self._missed.values()]
+        return sorted([_cause(losses, audience) for losses in groups], key=_costliest_first)
 
 
 def _costliest_first(cause: SpendingCause) -> tuple[float, int, str, list[str]]:
     return -(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names
 
 
-def _missed_cause(requests: list[LedgerRequest], audience: Audience) -> SpendingCause:
-    missed_reads = [request.row.missed for request in requests if request.row.missed is not None]
-    first: MissedRead = missed_reads[0]
-    paid = [missed.dollars for missed in missed_reads if missed.dollars is not None]
-    return SpendingCause(
-        code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, audience),
-        names=[], lifetime=None, sessions=len({request.session for request in requests}),
-        turns=sum(missed.requests for missed in missed_reads), tokens=sum(missed.tokens for missed in missed_reads),
-        dollars=sum_of(paid) if paid else None, says="", fix=fix_of(first.code, audience, first.kind, first.detail),
-        command="", most=_costliest_session(requests),
-    )  # fmt: skip
+class _Lost(NamedTuple):
+    """What a cause cost in one request, or in several if it is about a whole chain."""
+
+    cause: Loss | MissedRead
+    request: LedgerRequest
+    dollars: float | None  # None: unknown
+    turns: int = 1
+
+    @classmethod
+    def of(cls, request: LedgerRequest, *, is_missed: bool = False) -> _Lost:
+        """Return the loss of a request, or the reads that it is the first to have missed."""
+        loss, missed, spent = request.row.loss, request.row.missed, request.row.spent
+        if is_missed:
+            assert missed is not None, "asked of a request that missed reads"
+            return cls(missed, request, missed.dollars, missed.requests)
+        assert loss is not None, "asked of a request with a loss"
+        return cls(loss, request, None if spent is None else spent.again)
 
 
-def _cause(requests: list[LedgerRequest], audience: Audience) -> SpendingCause:
-    losses = [(request.row.loss, request.row.spent) for request in requests if request.row.loss is not None]
-    first: Loss = losses[0][0]
-    paid = [request.row.spent.again for request in requests if request.row.spent is not None]
-    is_longest = audience == "author" and (first.lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
+def _cause(losses: list[_Lost], audience: Audience) -> SpendingCause:
+    first, paid = losses[0].cause, [lost.dollars for lost in losses if lost.dollars is not None]
+    names, lifetime = (list(first.names), first.lifetime) if isinstance(first, Loss) else ([], None)
+    is_longest = audience == "author" and (lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
     fix = CODES[first.code].fix_done if is_longest else fix_of(first.code, audience, first.kind, first.detail)
+    by_session = defaultdict[str, list[_Lost]](list)
+    for lost in losses:
+        by_session[lost.request.session].append(lost)
+    dollars, _, best, turns = max(
+        (sum_of(lost.dollars or 0.0 for lost in some), sum(lost.cause.tokens for lost in some), name,
+         sum(lost.turns for lost in some)) for name, some in by_session.items()
+    )  # fmt: skip
+    unpriced = sum(lost.cause.tokens for lost in losses if lost.dollars is None) if isinstance(first, Loss) else 0
     return SpendingCause(
         code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, audience),
-        names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
-        turns=len(requests), tokens=sum(loss.tokens for loss, _ in losses), dollars=sum_of(paid) if paid else None,
-        says="", fix=fix, command="", unpriced_tokens=sum(loss.tokens for loss, spent in losses if spent is None),
-        most=_costliest_session(requests),
+        names=names, lifetime=lifetime, sessions=len(by_session), turns=sum(lost.turns for lost in losses),
+        tokens=sum(lost.cause.tokens for lost in losses), dollars=sum_of(paid) if paid else None, says="", fix=fix,
+        command="", unpriced_tokens=unpriced,
+        most=CauseSession(best, by_session[best][0].request.project or None, dollars, turns),
     )  # fmt: skip
-
-
-def _costliest_session(requests: list[LedgerRequest]) -> CauseSession:
-    """Return the session in which a cause cost most."""
-    by_session = defaultdict[str, list[LedgerRequest]](list)
-    for request in requests:
-        by_session[request.session].append(request)
-    costs: list[tuple[float, int, str, int]] = []  # dollars, tokens, session and requests
-    for name, of_session in by_session.items():
-        dollars, tokens, turns = zip(*[_measure_loss(request.row) for request in of_session], strict=True)
-        costs.append((sum_of(dollars), sum(tokens), name, sum(turns)))
-    most, _, best, count = max(costs)
-    return CauseSession(best, by_session[best][0].project or None, most, count)
-
-
-def _measure_loss(row: LedgerRow) -> tuple[float, int, int]:
-    """Return the dollars, tokens and number of requests of a row's loss, or of the reads that it missed."""
-    if row.loss is not None:
-        return 0.0 if row.spent is None else row.spent.again, row.loss.tokens, 1
-    return (0.0, 0, 1) if row.missed is None else (row.missed.dollars or 0.0, row.missed.tokens, row.missed.requests)
 
 
 def rebilled_dollars(spending: Spending) -> float | None:
@@ -499,7 +494,7 @@ class RunningSums:
         request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
         self._sums.add(request)
         if row.loss is not None and row.loss.tokens:
-            cause = self._worded(_cause([request], audience))
+            cause = self._worded(_cause([_Lost.of(request)], audience))
             plain = self._worded(replace(cause, names=[], lifetime=None))
             self.breaks[self._sums.requests - 1] = LastBreak(
                 cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says, plain.says,

@@ -23,9 +23,10 @@ from msgspec.structs import replace
 
 from lore.cache.counts import LONG_PROMPT, total
 from lore.errors import LoreError, Where
-from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, sum_known
+from lore.judge.base import RULES, TurnVerdict, damage, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
+from lore.judge.pairs.pair import WORSE
 from lore.judge.policy import BudgetEntries, Budgets, Decision, Policy, Ruling, decide_pair, find_over_budget
 from lore.model.canonical import text_of
 from lore.model.cause import Place
@@ -36,7 +37,7 @@ from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, S
 from lore.model.turn import Turn
 
 AnyCause = TypeVar("AnyCause", Finding, CauseResult)
-VERSION = 8  # of an encoded result: changes with its fields or their meaning
+VERSION = 9  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
@@ -67,6 +68,7 @@ class TurnFindings(Struct, frozen=True):
     """The findings of one turn, of an ended chain or of damage, before anything is removed."""
 
     response_id: str = ""  # empty: it has no copies
+    about: str = ""  # response of the turn that a finding about an ended chain names; empty: of none, or unknown
     chain: str = ""
     paired: bool = False  # the turn was compared with the one before it
     found: tuple[Decision, ...] = ()
@@ -130,6 +132,7 @@ class FileTotals:
         self.result = FileResult(key=place.key, limited=ruling.limited)
         self._ruling, self._redact = ruling, redact
         self._kept: Counter[str] = Counter()
+        self._responses: dict[tuple[str | None, int | None], str] = {}  # ids by chain and number of the turn
         self._inherited_compactions = 0
         self._inherited: set[str] = set()  # chains with requests of the session that this one was forked from
 
@@ -157,13 +160,19 @@ class FileTotals:
         if recorded is not None:
             summary.recorded_dollars = sum_known((summary.recorded_dollars or 0.0, recorded)) or UNSET
         decided = [] if pair is None else decide_pair(pair, self.place.of(turn), self._ruling)
-        judged = TurnFindings(lasting_id(turn.response_id), turn.chain, verdict.compared, self._keep(decided), recorded)
+        judged = TurnFindings(
+            lasting_id(turn.response_id), "", turn.chain, verdict.compared, self._keep(decided), recorded
+        )  # fmt: skip
+        if judged.response_id:
+            self._responses[turn.chain, turn.number] = judged.response_id
         if judged.found or judged.response_id:
             self.result.judged.append(judged)
 
     def add_ended(self, findings: Iterable[Finding]) -> None:
+        """Count findings about whole chains, each as one of the turn that it names."""
         for decided in map(self._ruling.decide, findings):
-            self.result.judged.append(TurnFindings(chain=decided.finding.chain or "", found=self._keep([decided])))
+            chain, about = decided.finding.chain, self._responses.get((decided.finding.chain, decided.finding.turn), "")
+            self.result.judged.append(TurnFindings(about=about, chain=chain or "", found=self._keep([decided])))
 
     def finish(
         self, session: str, boundaries: Sequence[tuple[str, str | None]], problems: Sequence[Problem],
@@ -486,6 +495,9 @@ def _remove_copies(
                 sums.pairs -= turn.paired
                 removed += turn.found
                 turn = replace(turn, found=())
+        elif turn.about in compared:
+            removed += turn.found
+            continue
         turns.append(turn)
     chains = {name for name, number in result.turns.items() if copied[name] == number}
     sums.chains -= len(chains) + sum((result.session, name) in known_chains for name in copied.keys() - chains)

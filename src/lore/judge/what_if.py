@@ -89,7 +89,7 @@ def make_paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int 
 
 def _breaks(pair: Pair) -> Iterator[Break]:
     """Yield each cause with the tokens that it would have lost as the only cause."""
-    leading = TurnVerdict(pair.current, pair).leading
+    leading = pair.leading
     most = pair.lost_bytes
     changed = pair.bytes.previous - pair.tail_bytes - pair.bytes.common  # bytes from the first difference on
     after = max(0, round(changed / pair.bytes_per_token))
@@ -103,7 +103,7 @@ def _breaks(pair: Pair) -> Iterator[Break]:
         yield Break(cause.code, cause.kind, cause.strength, cause.section, lost, cause is leading, detail, is_small)
         # A tail without a breakpoint names its own text in `also`: that is one fault.
         for other in () if cause.code == Code.TAIL_WITHOUT_BREAKPOINT else cause.also:
-            if not is_remark(other) and other.code != cause.code:
+            if not is_remark(other) and other.code != cause.code and "contradicted" not in other.qualifiers:
                 loses = min(tokens, after) if other.strength == "certain" else tokens
                 yield Break(other.code, other.kind, other.strength, other.section, loses)
 
@@ -479,7 +479,7 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
     all_causes = (*base.breaks, *map(_missed, base.missed))
     codes = sorted({cause.code for cause in all_causes if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
-    yield from ((saving, []) for saving in alone.values())
+    yield from ((saving, list(_notes_on_shared(base, code, saving))) for code, saving in alone.items())
     if any(turn.speed > 0 for turn in base.turns):
         yield compute_speed_saving(base)
     lost = Counter[tuple[str, ...]]()  # by causes that each broke most of the same prefix: none of them saves it alone
@@ -496,6 +496,18 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
             yield saving, [f"{saving.change}: {more:,} tokens {only}"]
 
 
+def _notes_on_shared(base: SimulatedRun, code: str, saving: Saving) -> Iterator[str]:
+    """Yield with which weak causes a code shares turns: what it saves there may be in part theirs."""
+    shared = [turn.breaks for turn in base.turns if any(_has_fix((code,), cause) for cause in turn.breaks)]
+    others = Counter(
+        other for breaks in shared
+        for other in {cause.code for cause in breaks if cause.strength == "weak" and cause.code not in (code, *_NO_FIX)}
+    )  # fmt: skip
+    if others and saving.turns:
+        names = ", ".join(f"{other} ({turns_of(count)})" for other, count in sorted(others.items()))
+        yield f"{saving.change}: together with {names}, which may have broken a part of the same prefixes"
+
+
 def _has_fix(codes: Sequence[str], cause: Break) -> bool:
     return cause.code in codes and cause.kind != "expected" and cause.strength != "weak" and cause.code not in _NO_FIX
 
@@ -504,8 +516,8 @@ def describe_left_out(base: SimulatedRun) -> Iterator[str]:
     """Yield which re-billed tokens no fix was simulated for, and why."""
     lost = [(turn, turn.cause) for turn in base.result.turns if turn.cause is not None]
     for code, why in _NO_FIX.items():
-        bare = [turn.unexplained_tokens for turn, cause in lost if turn.unexplained_tokens and cause.code == code]
-        if bare:
+        bare = [turn.unexplained_tokens or 0 for turn, cause in lost if cause.code == code]
+        if any(bare):
             yield f"not simulated: {sum(bare):,} tokens in {turns_of(len(bare))} {why} ({code})"
     weak = {cause.code for _, cause in lost if cause.strength == "weak" and cause.code not in UNEXPLAINED}
     if weak:

@@ -259,7 +259,7 @@ class Call(Struct, frozen=True, gc=False, omit_defaults=True):
     deployment: str = ""  # the gateway's own name for the model that it asked
     edits: tuple[ContextEdit, ...] | None = None  # what the provider removed from the prompt; None: not recorded
     inherited_from: str = ""  # the session that sent the request, if the log of a fork begins with a copy of it
-    model: str = ""  # the model that the response names; empty if the body or the endpoint names the same one
+    model: str = ""  # the model that the response names; empty if body or endpoint name it in the same words
     route: str = ""  # `name: value` of the header that selects the machine
 
 

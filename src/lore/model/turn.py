@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from lore.model.canonical import decode
 from lore.model.events import Call, PromptHashes, Usage, Verdict
+from lore.model.providers import is_same_model
 from lore.model.state import Change, Entry, Sign
 from lore.model.times import parse_timestamp
 from lore.model.vector import Vector
@@ -226,8 +227,13 @@ class Turn(Struct):
 
     @property
     def answering_model(self) -> str | None:
-        """The model that answered, as response or usage names it, else the one that was asked."""
-        return self.call.model or (self.usage and self.usage.model) or self.model
+        """The model that answered, as response or usage names it, else the one that was asked.
+
+        A response that names a dated snapshot of the model that was asked names no other one.
+        """
+        stated = self.call.model
+        is_other = bool(stated) and not is_same_model(stated, self.model)
+        return stated if is_other else (self.usage and self.usage.model) or self.model
 
     @property
     def dialect(self) -> str:

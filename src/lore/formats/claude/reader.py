@@ -457,8 +457,7 @@ class ClaudeCode(LogReader):
             chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
             switched = chain.thinking.change(
                 chain.billed[1] and chain.billed[1].uncached_tokens, thinks=any(map(records.is_thinking, parts)),
-                running_skill=chain.running_skill,
-                skill_disables_thinking=chain.is_thinking_on and records.omits_thinking_aside(session.version),
+                running_skill=chain.running_skill, is_thinking_on=chain.is_thinking_on, version=session.version,
             )  # fmt: skip
             if switched is not None:
                 session.signal(switched)

@@ -428,17 +428,19 @@ class ThinkingSetting:
         self._running_skill = ""  # the skill, command or plan that the previous request carried out
 
     def change(
-        self, uncached: int | None, *, thinks: bool, running_skill: str, skill_disables_thinking: bool
+        self, uncached: int | None, *, thinks: bool, running_skill: str, is_thinking_on: bool, version: str
     ) -> Sign | None:  # fmt: skip
         """Return the signal if this request turned extended thinking on or off; it names the skill, if one did that.
 
         `thinks`: its answer begins with thinking. `running_skill`: the skill, command or plan that it carries out.
-        `skill_disables_thinking`: the client turns thinking off for that, which uncached tokens of most models do not
-        show.
+        `is_thinking_on`: the user asked for thinking. The `version` of the client may turn it off for a skill, which
+        uncached tokens of most models do not show.
         """
         last, self._running_skill = self._running_skill, running_skill
-        names = bounded_names((running_skill or last,)) if bool(running_skill) != bool(last) else ()
-        if names and skill_disables_thinking:  # known before the usage is read
+        names, number = (), _version_number(version)
+        if bool(running_skill) != bool(last) and number < _ASIDE_BEFORE:
+            names = bounded_names((running_skill or last,))
+        if names and is_thinking_on and number >= _ASIDE_SINCE:  # known before the usage is read
             self._latest, self._previous = "off" if running_skill else "on", uncached
             return Sign("thinking", names, before="on" if running_skill else "off", after=self._latest)
         if uncached is None:
@@ -455,10 +457,8 @@ class ThinkingSetting:
 
 
 @lru_cache(64)
-def omits_thinking_aside(version: str) -> bool:
-    """Return whether this version of Claude Code asks for no thinking while it carries out a skill or a plan."""
-    numbers = tuple(map(int, re.findall(r"[0-9]+", version)[:3]))
-    return _ASIDE_SINCE <= numbers < _ASIDE_BEFORE
+def _version_number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"[0-9]+", version)[:3]))
 
 
 def is_client_text(part: Part) -> bool:

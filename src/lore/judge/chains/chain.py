@@ -71,7 +71,7 @@ class ComparedChain:
         if self._is_unanswered(turn):
             self._changes.unanswered.append(turn)
             return None
-        previous = self._memory.last
+        previous, self._memory.unbilled = self._memory.last, tuple(self._changes.unanswered)
         turn = self._changes.place(previous, turn)
         base, pair = None, None
         if previous is not None and self._changes.delayed and turn.basis is not None:

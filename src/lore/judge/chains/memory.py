@@ -68,6 +68,7 @@ class ChainMemory:
         self.billed = billed
         self.last: Turn | None = None
         self.last_read: Turn | None = None  # the last turn of a log that read anything
+        self.unbilled: tuple[Turn, ...] = ()  # requests of a log since the last turn whose usage is unknown
         self.caches = LogCaches()
         self.writes = UnreportedWrites()
         self.hashes = ClientHashes()
@@ -79,6 +80,7 @@ class ChainMemory:
         self._lifetime: float | None = None  # seconds that the entries of the last turn live; None: unknown
         # seconds that they surely live; None unless a rule tells the lifetime of a recorded request
         self._least_lifetime: float | None = None
+        self._hour_end: int | None = None  # where entries that live an hour end, if others follow them
 
     def facts(
         self, previous: Turn, current: Turn, overlap: Overlap, fell: int | None, state_of: StateOf,
@@ -96,6 +98,8 @@ class ChainMemory:
             previous, current, overlap, fell, comparable=self.billed, last_use=last_use, tallies=self._tallies,
             lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
             least_lifetime=self._least_lifetime, earlier=self._earlier if last_use is None else None,
+            unbilled=tuple([turn for turn in self.unbilled if cache_of(turn) == cache_of(current)]),
+            hour_end=self._hour_end if previous is self.last else counts.hour_end(previous.usage, None),
             state=state_of() if fell and not is_compacted else None, first=self._first,
             hash_causes=self.hashes.causes(current), has_tool_call=self._calls.is_in(current),
             omits_thinking=omits_thinking,
@@ -116,6 +120,7 @@ class ChainMemory:
             for sign in turn.signs:
                 tally = self._tallies.get(sign.name, Tally())
                 self._tallies[sign.name] = tally if previous is None else tally.plus(fell=fell)
+        self._hour_end = counts.hour_end(turn.usage, self._hour_end, self._lifetime)
         if turn.basis is not None:
             self._lifetime = counts.lifetime(turn, self._lifetime)
         else:  # its usage shows the lifetime, or a rule tells it
@@ -123,7 +128,7 @@ class ChainMemory:
             self._lifetime = lifetime.seconds
             is_by_rule = lifetime.seconds is not None and not lifetime.billed
             self._least_lifetime = least_lifetime(self._rules(), served_by(turn), turn) if is_by_rule else None
-        self.last = turn
+        self.last, self.unbilled = turn, ()
         if turn.basis is not None and counts.first_pass_read(turn.usage):
             self.last_read = turn
 

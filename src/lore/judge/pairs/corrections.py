@@ -17,7 +17,7 @@ from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import is_transcript, served_by
-from lore.judge.base import TurnVerdict, paid_again, price_of
+from lore.judge.base import paid_again, price_of
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
 from lore.judge.pairs.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark, lost_tokens
@@ -148,41 +148,33 @@ def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
 # remarks: contradictions, and settings without effect
 
 
-def find_contradicted_body(measures: PairMeasures, _: _Causes) -> Cause | None:
+def find_contradicted_body(measures: PairMeasures, _: _Causes) -> e.BillUnlikeBody | None:
     """Return that a usage cannot belong to the recorded body."""
     facts, sums = measures.facts, measures.sums
-    if not facts.comparable:
-        return None
-    unlike = counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
-    return None if unlike is None else Cause(Code.BILL_CONTRADICTS_BODY, None, unlike)
+    return counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
 
 
-def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> Cause | None:
+def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> e.LifetimeLost | None:
     """Return that an hour was asked for, and only five minutes were billed, in a chain that never wrote for an hour."""
     facts, usage = measures.facts, measures.facts.current.usage
-    if not facts.comparable or measures.remarks.wrote_hour or (usage is not None and usage.write_1h_tokens):
+    if measures.remarks.wrote_hour or (usage is not None and usage.write_1h_tokens):
         return None
-    lost = counts.lost_lifetime(facts.previous) or counts.lost_lifetime(facts.current)
-    return None if lost is None else Cause(Code.LIFETIME_LOST, None, lost)
+    return counts.lost_lifetime(facts.previous) or counts.lost_lifetime(facts.current)
 
 
-def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> Cause | None:
+def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> e.LookbackExceeded | None:
     """Return that no breakpoint reaches the last entry, if no usage shows whether it was missed."""
     facts = measures.facts
-    is_broken = any(not is_remark(cause) for cause in causes)
-    if not facts.comparable or facts.fell is not None or is_broken or facts.current.is_rebuilt:
+    if facts.fell is not None or facts.current.is_rebuilt or any(not is_remark(cause) for cause in causes):
         return None
-    if find_named_route(facts) is not None or find_missing_answers(facts) is not None:
-        return None
-    evidence = measure_lookback(facts)
-    return None if evidence is None else Cause(Code.LOOKBACK_EXCEEDED, "messages", evidence, facts.overlap.common)
+    is_elsewhere = find_named_route(facts) is not None or find_missing_answers(facts) is not None
+    return None if is_elsewhere else measure_lookback(facts)
 
 
-def find_disagreement(measures: PairMeasures, causes: _Causes) -> Cause | None:
+def find_disagreement(measures: PairMeasures, causes: _Causes) -> e.Disputed | None:
     """Return that bytes, usage and the provider's verdict contradict one another."""
-    facts, common_bytes = measures.facts, measures.sums.common + measures.facts.overlap.common_bytes
-    dispute = find_dispute(facts, causes, common_bytes / measures.per_token)
-    return None if dispute is None else Cause(Code.VERDICT_DISAGREES, None, dispute, facts.overlap.common)
+    common_bytes = measures.sums.common + measures.facts.overlap.common_bytes
+    return find_dispute(measures.facts, causes, common_bytes / measures.per_token)
 
 
 # answers that an agent sends back otherwise than the model wrote them
@@ -289,7 +281,7 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
     and is expected. Only usage that reports writes shows so small a loss.
     """
-    usage, lead = pair.current.usage, TurnVerdict(pair.current, pair).leading
+    usage, lead = pair.current.usage, pair.leading
     if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.previous):
         return pair
     tokens, _source = lost_tokens(pair, lead)
@@ -321,7 +313,7 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
         state.tails += 1
         lasted = turn.at - state.began
         daily = state.tails / lasted * DAY if lasted >= PACE else 0.0
-    lost = TurnVerdict(turn, pair).lost_tokens
+    lost = 0 if pair.leading is None else lost_tokens(pair, pair.leading)[0]
     is_priced = daily or (lost and (turn.usage is not None or turn.basis is None))
     size = round(pair.bytes.current / pair.bytes_per_token)
     price = price_of(state.rules(), turn, size=size) if is_priced else None

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.falls import find_fall, version_of
-from lore.cache.lookback import POSITIONS, kind_of, lookback, lookback_gap
+from lore.cache.lookback import POSITIONS, is_claude, kind_of, lookback, lookback_gap
 from lore.cache.served import normal_name
 from lore.judge.pairs import outside
 from lore.judge.pairs.pair import ESTIMATED, PairFacts, can_lead, provider_cause
@@ -25,7 +25,7 @@ from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.items import ImageBlock
-from lore.model.providers import without_platform
+from lore.model.providers import is_same_model, without_platform
 from lore.model.state import Sign
 from lore.model.turn import Prompt, Segment
 from lore.prefix.likeness import mark_answers
@@ -119,10 +119,14 @@ def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
         return False
     if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
         return True
-    previous = facts.previous
-    shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
-    prompt_bytes = sum(map(byte_size, previous.prompt.head)) + sum(map(byte_size, previous.prompt.messages))
-    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, prompt_bytes)
+    return _is_within_head(facts, read)
+
+
+def _is_within_head(facts: PairFacts, read: int) -> bool:
+    """Return whether a read is no more than the tools and system prompt that two recorded requests share."""
+    prompt = facts.previous.prompt
+    shared, size = sum(map(byte_size, prompt.head[: facts.overlap.common])), sum(map(byte_size, prompt))
+    tokens_per_byte = counts.prompt_tokens(facts.previous.usage) / max(1, size)
     return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
 
 
@@ -130,11 +134,15 @@ def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
 
 
 def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
-    """Return that another model answered."""
+    """Return that another model answered, or another dated snapshot of the model that both requests name."""
     before, after = facts.previous.answering_model, facts.current.answering_model
-    if before is None or after is None or without_platform(before) == without_platform(after):
+    if before is None or after is None:
         return None
-    return e.ModelChanged(before, after)
+    if without_platform(before) != without_platform(after):
+        return e.ModelChanged(before, after)
+    before, after = facts.previous.call.model, facts.current.call.model
+    is_moved = bool(before and after) and not is_same_model(before, after)
+    return e.ModelChanged(before, after, facts.current.model) if is_moved else None
 
 
 def find_other_speed(facts: PairFacts) -> d.ParameterChanged | None:
@@ -302,6 +310,15 @@ def state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Sig
     return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
 
 
+def read_ends_at(facts: PairFacts, signal: Signal) -> bool:
+    """Return whether the read ends exactly where the text of a signal was, beyond what every other change leaves.
+
+    The head, which other sessions keep in the cache, is read after any change of the history.
+    """
+    head = 0 if facts.state is None else facts.state.shared_head or 0
+    return facts.read == signal.read_if_moved == signal.tokens_before and (facts.read or 0) > head
+
+
 def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     """Return that a skill was used since the user's last prompt, in versions that move its text."""
     skill, model = state_signal(facts, "skill"), normal_name(facts.current.model)
@@ -320,19 +337,19 @@ def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
     hook = state_signal(facts, name)
     if hook is None:
         return None
-    read, before = facts.read, hook.tokens_before
-    exact = read is not None and read == hook.read_if_moved
+    is_unreached = facts.read == hook.read_if_moved and (hook.tokens_before or 0) > (facts.read or 0)
     return e.HookText(
-        hook.entries, hook.names, exact=exact, text=hook.text, line=hook.line, preview=name == "preview-context",
-        verification=hook.text.startswith(_VERIFICATIONS),
-        unreached=before if exact and (before or 0) > (read or 0) else None,
+        hook.entries, hook.names, exact=read_ends_at(facts, hook), text=hook.text, line=hook.line,
+        preview=name == "preview-context", verification=hook.text.startswith(_VERIFICATIONS),
+        unreached=hook.tokens_before if is_unreached else None,
     )  # fmt: skip
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:
     """Return reasoning that a cache without breakpoints omits; `exact`: what precedes it was read, and no more.
 
-    `is_missed`: less was read than precedes it, so that it explains only the part of the fall that follows it.
+    A read near the head, which other sessions keep in the cache, is not exact. `is_missed`: less was read than precedes
+    it, so that it explains only the part of the fall that follows it.
     """
     dropped, read, state = state_signal(facts, "reasoning"), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
@@ -342,7 +359,8 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     if (excess < -tolerance) != is_missed:
         return None
     after = (counts.cached(facts.previous.usage) or 0) - dropped.read_if_moved if is_missed else 0
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(excess) <= tolerance, max(0, after) or None)
+    exact = abs(excess) <= tolerance and read >= (state.shared_head or 0) + counts.DROP
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, exact, max(0, after) or None)
 
 
 _REASONING = (b'"reasoning_content"', b'"reasoning"', b"<think>")
@@ -402,6 +420,22 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
     return e.ThinkingOmitted(entries, before, after)
 
 
+def find_first_image(facts: PairFacts, *, in_log: bool) -> e.FirstImage | None:
+    """Return that the first image of a conversation came in: Anthropic caches messages with images apart.
+
+    In a recorded request only if it read no more than tools and system prompt.
+    """
+    current = facts.current
+    if in_log:
+        is_first = signal_of(facts, "image") is not None and "image" not in facts.tallies
+        return e.FirstImage() if is_first and facts.state is not None and not facts.state.implicit else None
+    if current.is_rebuilt or not is_claude(current) or not _is_within_head(facts, facts.read or 0):
+        return None
+    same = facts.previous.prompt.messages.common(current.prompt.messages)
+    images = [at for at, segment in enumerate(current.prompt.messages) if kind_of(segment) == "image"]
+    return e.FirstImage() if images and images[0] >= same else None
+
+
 # a prompt that shrank
 
 
@@ -446,7 +480,7 @@ def find_removed(facts: PairFacts) -> Cause | None:
     if not shrunk.boundary and not facts.has_tool_call:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     image = state_signal(facts, "image")
-    if image is not None and image.read_if_moved == facts.read:
+    if image is not None and read_ends_at(facts, image):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
     if find_resume(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
@@ -508,11 +542,11 @@ def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     """Return that an entry was read that is older than the lifetime, or all that precedes dropped reasoning.
 
     Reads of 130,432 and 73,984 tokens, 161 and 134 less than expected, came 8 and 4 s after the ten minutes of OpenAI's
-    caches: servers keep entries longer. A read near the head, which other sessions share, says nothing.
+    caches: servers keep entries longer.
     """
-    state, read, dropped = facts.state, facts.read or 0, find_dropped_reasoning(facts)
-    limit, head = (None, 0) if state is None else (state.first_expired, state.shared_head or 0)
-    if dropped is not None and dropped.exact and read >= head + counts.DROP:
+    read, dropped = facts.read or 0, find_dropped_reasoning(facts)
+    limit = None if facts.state is None else facts.state.first_expired
+    if dropped is not None and dropped.exact:
         limit = read
     if limit is None or read < limit:
         return None
@@ -557,4 +591,16 @@ def surely_restarted(facts: PairFacts, _: Cause) -> bool:
 def read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
     """Return whether the read ends where the text of a skill was before it moved."""
     skill = state_signal(facts, "skill")
-    return skill is not None and facts.read is not None and facts.read == skill.read_if_moved
+    return skill is not None and read_ends_at(facts, skill)
+
+
+# Signals of changes in tools and system prompt, after which the head may be all that is read.
+_HEAD_SIGNALS = frozenset(
+    ("client-version", "restart", "tools-delta", "instructions-delta", "remote-control", "resume")
+)
+
+
+def lookback_missed_hook(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether a hook's text is out of the lookback's reach, and no other signal explains a read of the head."""
+    is_unreached = isinstance(cause.evidence, e.HookText) and cause.evidence.unreached is not None
+    return is_unreached and not any(sign.name in _HEAD_SIGNALS for sign in facts.current.signs)

@@ -7,8 +7,10 @@ explains. The other functions measure times and lifetimes in seconds, None if un
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
+
+from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.judge.pairs.pair import PairFacts
@@ -43,9 +45,13 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if entries may have expired by it: over five minutes at breakpoints, else over half an hour.
 
-    Half an hour also counts if neither usage nor a rule tells the lifetime. None if they surely had expired.
+    Half an hour also counts if neither usage nor a rule tells the lifetime, and a pause in which a request of unknown
+    usage may have read them. None if they surely had expired.
     """
     state, most = facts.state, entry_lifetime(facts)
+    whole = _whole_pause(facts, most) if facts.unbilled else None
+    if whole is not None and find_expiry(facts) is None:
+        return replace(whole, unbilled=len(facts.unbilled))
     is_implicit = (facts.least_lifetime is not None or most is None) if state is None else state.implicit
     if not (is_implicit or (most is None and _has_unreported_writes(facts))) or find_expiry(facts) is not None:
         return None
@@ -55,20 +61,27 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
 
 
 def _expiry(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
+    """Return the pause if it was longer than a lifetime, even if requests of unknown usage read the entries."""
+    turns = (facts.last_use or facts.previous, *facts.unbilled, facts.current)
+    gaps = (counts.expiry(*turns, lifetime, missed=bool(facts.fell)) for turns in pairwise(turns))
+    return _whole_pause(facts, lifetime) if any(gaps) else None
+
+
+def _whole_pause(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
     if not facts.comparable:
         return None
     return counts.expiry(facts.last_use or facts.previous, facts.current, lifetime, missed=bool(facts.fell))
 
 
 def entry_lifetime(facts: PairFacts) -> float | None:
-    """Return how many seconds the previous turn's writes live: by usage, else by the rules of its cache; None: unknown.
+    """Return how many seconds the entries live that could be read: by usage, else by the rules of the cache; or None.
 
-    If it wrote for an hour and for five minutes, and not all of the hour's part was read, that part was missed, too.
+    A prompt may begin with entries of an hour and end with those of five minutes. If not all of the hour's part was
+    read, that part was missed, too.
     """
-    state, usage = facts.state, facts.previous.usage
-    if usage is not None and usage.write_1h_tokens and usage.write_5m_tokens and facts.read is not None:
-        is_hour_read = facts.read >= (counts.cached(usage) or 0) - usage.write_5m_tokens
-        return counts.FIVE_MINUTES if is_hour_read else counts.ONE_HOUR
+    state = facts.state
+    if facts.read is not None and facts.hour_end:
+        return counts.FIVE_MINUTES if facts.read >= facts.hour_end else counts.ONE_HOUR
     if facts.lifetime is None and state is not None and state.implicit:
         return state.lifetime
     return facts.lifetime

@@ -32,6 +32,7 @@ CLIENT_SECTIONS = {
 }  # fmt: skip
 _VERDICTS = frozenset((*CLIENT_SECTIONS, "previous_message_not_found", "unavailable"))
 EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # for prompts that were not built
+WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
 ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 # Causes that only usage and clocks show: bytes do not tell what they cost.
@@ -67,9 +68,11 @@ class PairFacts(Struct, frozen=True):
     fell: int | None  # tokens by which the read fell (`counts.significant_fall`); None: unknown
     comparable: bool  # one follows the other, so that their usages can be compared
     lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
+    hour_end: int | None = None  # where entries that live an hour end, if entries of five minutes follow them
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
     state: TurnState | None = None  # of a transcript, before the current usage was read; None: not needed, or no log
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
+    unbilled: tuple[Turn, ...] = ()  # requests of a log between the two whose usage is unknown
     tallies: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
     has_tool_call: bool = False  # in the current history of a log
@@ -154,10 +157,10 @@ class Pair(Struct, frozen=True):
         return None if stable <= 0 else (self.bytes.common + self.overlap.common_bytes) / stable
 
     @property
-    def kind(self) -> str:
-        """The worst kind among the causes of a break; `expected` without any."""
-        kinds = [cause.kind for cause in self.causes if not is_remark(cause)]
-        return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
+    def leading(self) -> Cause | None:
+        """The cause that the loss is counted under: of the worst kind, the one that lost most."""
+        breaking = [cause for cause in self.causes if not is_remark(cause)]
+        return max(breaking, key=lambda cause: (WORSE.index(cause.kind), lost_tokens(self, cause)[0]), default=None)
 
 
 def is_remark(cause: Cause) -> bool:
@@ -230,9 +233,7 @@ _OTHER_CACHE = frozenset((
 def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> Disputed | None:
     """Return how bytes, usage and verdict contradict one another; None if they do not. `shared` is in tokens."""
     current = facts.current
-    if not facts.comparable or current.is_rebuilt or current.fidelity == "rendered":
-        return None
-    if any(cause.code in _OTHER_CACHE for cause in causes):
+    if current.is_rebuilt or current.fidelity == "rendered" or any(cause.code in _OTHER_CACHE for cause in causes):
         return None
     is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
     read, available = facts.read, counts.cached(facts.previous.usage)

@@ -19,6 +19,7 @@ from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.deferred import pattern
+from lore.model.fact import count_of
 from lore.model.items import NULL
 from lore.model.providers import place_in
 from lore.model.turn import Turn
@@ -70,6 +71,8 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
         signals = [sign.name for sign in current.signs if sign.name in head_signals]
         if not signals or head_read is None:
             yield RuledOut("a change of the client that the log notes", not signals, detail=", ".join(signals))
+    if facts.unbilled:
+        yield RuledOut(f"what {count_of(len(facts.unbilled), 'request')} without usage read", None)
     verdict = facts.verdict
     if verdict is not None and verdict.reason not in CLIENT_SECTIONS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)

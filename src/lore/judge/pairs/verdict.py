@@ -34,6 +34,7 @@ from lore.model.providers import ENGINES, has_exact_breakpoints
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import ChainSums, byte_size, count_cached_segments, locate_difference
 
+_SECTIONS = ("tools", "system", "messages")  # in the order in which caches compare them
 _OFTEN = 4  # times that a session has shown a signal before its reads after the signal count as evidence against it
 
 
@@ -239,7 +240,8 @@ def _rank(causes: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> l
 
     Expiry is first because an expired entry cannot be read, whatever else changed. "The client changed something"
     without a section follows the verdict, which at least names a section. The section is removed from a disputed
-    verdict (the read shows that it is wrong). Without a verdict, strong causes precede weak ones.
+    verdict (the read shows that it is wrong). A verdict names the first section that changed: it contradicts no cause
+    in a later one. Without a verdict, strong causes precede weak ones.
     """
     if verdict is None:
         return sorted(causes, key=lambda cause: cause.strength == "weak")
@@ -247,7 +249,12 @@ def _rank(causes: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> l
     if expired:
         return [*expired, *_rank([cause for cause in causes if cause not in expired], verdict, is_disputed=is_disputed)]
     agree = [cause for cause in causes if can_lead(cause.code, cause.section, verdict.section)]
-    refuted = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in causes if cause not in agree]
+    later = _SECTIONS[_SECTIONS.index(verdict.section) + 1 :] if verdict.section in _SECTIONS else ()
+    hidden = [cause for cause in causes if cause not in agree and cause.section in later]
+    refuted = [
+        replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in causes
+        if cause not in agree and cause not in hidden
+    ]  # fmt: skip
     if isinstance(verdict.evidence, e.ProviderSaid) and refuted:
         contradicts = tuple([str(cause.code) for cause in refuted])
         verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
@@ -256,7 +263,7 @@ def _rank(causes: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> l
         if cause.strength != "weak" and (cause.code != Code.CLIENT_CAUSE_UNKNOWN or cause.section is not None)
     ]  # fmt: skip
     verdict = replace(verdict, section=None) if is_disputed else verdict
-    return [*leads, verdict, *(cause for cause in agree if cause not in leads), *refuted]
+    return [*leads, verdict, *(cause for cause in agree if cause not in leads), *hidden, *refuted]
 
 
 def _limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.counts import cached, prompt_tokens
+from lore.cache.counts import cached, pause_between, prompt_tokens
 from lore.cache.rules import minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.pair import Pair
@@ -26,7 +26,7 @@ from lore.model.differences import BreakpointsMissing, ProgramText, VolatileText
 from lore.model.limits import VARYING_TEXT
 from lore.model.mask import mask
 from lore.model.results import Finding
-from lore.model.turn import Prompt, Segment, Turn
+from lore.model.turn import Segment, Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.volatile import is_made_by_program
 
@@ -37,6 +37,8 @@ _VOLATILE: dict[str, str] = {
 }
 # Rules for which the next request of a chain is better evidence than an estimate from one request.
 _SHOWN_BY_NEXT = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOINTS_FAR_APART)
+_NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
+_MINUTE = 60.0  # seconds after which a running clock shows another time
 _NUMBERS = str.maketrans("", "", "0123456789")
 
 
@@ -66,7 +68,7 @@ class Laws:
         self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._is_volatile = False  # a head has text that is new in each request
-        self._previous_prompt: Prompt | None = None
+        self._last: Turn | None = None
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         usage = turn.usage
@@ -76,10 +78,10 @@ class Laws:
         if turn.basis is not None or turn.prompt.partial or turn.prompt.fidelity == "rendered":
             return
         prompt = turn.prompt
-        same = 0 if self._previous_prompt is None else self._previous_prompt.messages.common(prompt.messages)
-        if self._previous_prompt is None:
+        same = 0 if self._last is None else self._last.prompt.messages.common(prompt.messages)
+        if self._last is None:
             self._first, self._defects = turn, self._linter.defects(turn)
-        self._previous_prompt = prompt
+        self._last = turn
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
                 header = laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected")
@@ -108,6 +110,8 @@ class Laws:
             self._laws[Code.PROMPT_UNDER_MINIMUM, ""] = below
         for law in self._laws.values():
             broken = law.broken
+            if self._is_constant(law):
+                continue
             is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
             yield finding(
                 broken.code, place, broken.evidence, at=law.turn, section=broken.section or None,
@@ -139,6 +143,17 @@ class Laws:
             self._laws[key] = _HeldLaw(broken, turn, turn)
         elif held_law.latest is not turn:
             self._laws[key] = replace(held_law, latest=turn, times=held_law.times + 1)
+
+    def _is_constant(self, law: _HeldLaw) -> bool:
+        """Return whether the last request repeats text of the head that should be new in each request: it is frozen."""
+        first, last, broken = law.turn, self._last, law.broken
+        if broken.code not in _NEW_EACH_TIME or last is None or last is first or broken.at < 0:
+            return False
+        text, pause = first.prompt.segment_at(broken.at), pause_between(first, last)
+        is_clock = isinstance(broken.evidence, VolatileText) and broken.evidence.what == "a clock"
+        if text is None or (is_clock and (pause is None or pause < _MINUTE)):
+            return False
+        return any(part.path == text.path and part.data == text.data for part in last.prompt.head)
 
     def _find_below_minimum(self, turn: Turn) -> None:
         """Find breakpoints in prompts that are all too short to be cached."""
@@ -172,7 +187,7 @@ class Laws:
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add what that cost.
 
-        The cost is that of the tokens which the request repeats and paid for in full.
+        The cost is that of the tokens which the request repeats and paid for in full, without what a break counts.
         """
         prompt, usage = turn.prompt, turn.usage
         if pair is None or prompt.fidelity == "structural":
@@ -187,7 +202,7 @@ class Laws:
         self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
         common = round((pair.bytes.common + pair.overlap.common_bytes) / pair.bytes_per_token)
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
-        if unread > 0:
+        if unread > 0 and not pair.is_break:
             self._unread += unread
             self._dollars = sum_known((self._dollars, paid_again(price_of(self._rules(), turn), usage, unread)))
 

@@ -1,8 +1,8 @@
 """Reads that whole chains miss: fewer tokens than predicted (LORE304), and writes that were never read (LORE305).
 
 A turn is predicted only if its usage leaves room for a larger read, so most turns cost a look at their counts. The
-cache model is then given the few turns that wrote the entries: the latest of another chain, one that wrote for an hour
-before a pause, or the one before a turn without usage. A finding needs a sure prediction far above the read, and no
+cache model is then given the few turns that wrote the entries: the latest of another chain, or the one before a turn
+without usage. A finding needs a sure prediction far above the read, and no
 other explanation: a cache break, a fall from the previous turn, an entry that is seconds old, another key, place,
 feature or parameter. `Shared` is what all rules over chains share in one recording.
 """
@@ -83,7 +83,6 @@ class ShortReads:
         self._head_breakpoints: tuple[int, ...] = ()
         self._chain = ""
         self._is_doubted = False  # a usage of the chain contradicts its body
-        self._wrote_hour: Turn | None = None  # the last turn that wrote for an hour
         self._anchor: Turn | None = None  # the latest turn whose usage shows something cached
         self.latest: Turn | None = None  # the last turn that was examined
         self.is_settled = True  # its breakpoints in tools and system prompt are at their first places
@@ -124,17 +123,11 @@ class ShortReads:
         """Return the turns whose entries this one may have missed, in the order in which they were asked."""
         if self.latest is None:
             return [] if breaks else self._writers_in_other_chains(turn, read)
-        anchor = None if breaks else self._anchor
-        if tuple(breaks) == (Code.CACHE_EXPIRED,):
-            anchor = self._wrote_hour
-        if anchor is None or (anchor is self.latest and not breaks):
+        anchor = self._anchor
+        if breaks or anchor is None or anchor is self.latest:
             return []  # the pair reports it
-        available = counts.cached(anchor.usage)
-        if breaks and anchor.usage is not None:  # its writes for an hour
-            available = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
-        if (available or 0) - read <= self._tolerated(turn) or not _can_read(anchor, turn):
-            return []
-        return [anchor] if anchor is self.latest else [anchor, self.latest]
+        is_short = (counts.cached(anchor.usage) or 0) - read > self._tolerated(turn)
+        return [anchor, self.latest] if is_short and _can_read(anchor, turn) else []
 
     def _writers_in_other_chains(self, turn: Turn, read: int) -> list[Turn]:
         """Return the latest turn of another chain that shares more with this one than was read."""
@@ -189,10 +182,6 @@ class ShortReads:
         if self.latest is None:
             self._head_breakpoints, self._chain = breakpoints, turn.chain
         self.is_settled = self.is_settled and breakpoints == self._head_breakpoints
-        if breaks and breaks != (Code.CACHE_EXPIRED,):
-            self._wrote_hour = None
-        if usage is not None and usage.write_1h_tokens:
-            self._wrote_hour = turn
         if breaks or counts.cached(usage):
             self._anchor = turn
         self.latest = turn
@@ -250,6 +239,7 @@ class UnreadWrites:
         self._base: int | None = None  # tokens before the chain's first write
         self._first: Turn | None = None
         self._tokens = self._writes = 0
+        self._lost = 0  # of these tokens, those that no cache break counts
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Examine the next turn, and pass its read to the other chains of the recording."""
@@ -284,6 +274,7 @@ class UnreadWrites:
             return
         self._first = self._first or previous
         self._tokens += wrote
+        self._lost += 0 if pair.is_break else wrote
         self._writes += 1
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -292,4 +283,4 @@ class UnreadWrites:
             return
         if self._reads.most_read(turn) <= (self._base or 0):
             unread = WritesUnread(self._tokens, self._writes)
-            yield finding(Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._tokens, tokens="recorded")
+            yield finding(Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._lost, tokens="recorded")

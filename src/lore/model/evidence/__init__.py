@@ -59,9 +59,14 @@ class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
 class ModelChanged(EvidenceFact, frozen=True):
     """Another model was asked. No model reads the cache of another one."""
 
-    words = "the model changed from {before:?{before}|one that is not named} to {after:?{after}|one that is not named}"
+    words = (
+        "{alias:?the provider moved {alias} from {before} to {after}|the model changed from {before:?{before}|one that "
+        "is not named} to {after:?{after}|one that is not named}}"
+    )
+    fix_word = "{alias:?alias}"
     before: Model | None  # of the previous request; None: it names no model
     after: Model | None  # of this request; None: it names no model
+    alias: Model | None = None  # that both requests name, if responses name two dated snapshots of it
 
 
 class SignSeen(EvidenceFact, frozen=True):
@@ -153,6 +158,13 @@ class ReasoningDropped(EvidenceFact, frozen=True):
     after: int | None = None  # cached tokens after it, if another cause leads: they are not among that one's re-billed
 
 
+class FirstImage(EvidenceFact, frozen=True):
+    """The first image of a conversation came in. Messages with images have cache entries of their own."""
+
+    words = "the first image came in: by the provider's rules, messages of a prompt with images are cached apart"
+    fix_word = "first"
+
+
 class FirstWithoutThinking(EvidenceFact, frozen=True):
     """No answer to the first prompt holds thinking; with some versions and models the next read then falls."""
 
@@ -205,6 +217,7 @@ class Paused(EvidenceFact, frozen=True):
     seconds: float  # from the previous request (its answer, if errors followed it) to this one
     lifetime: float | None  # of the cache entries that the previous request wrote; None: not recorded
     most: float | None = None  # the longest possible lifetime, if it is not recorded; None: unknown
+    unbilled: int = 0  # requests without usage in it, which may have read the entries, so that they live longer
 
     def sentence(self) -> str:
         pause = f"{format_duration(self.seconds)} since the previous request"
@@ -212,6 +225,8 @@ class Paused(EvidenceFact, frozen=True):
             most = "" if self.most is None else f": {format_duration(self.most)} at most"
             return f"{pause}; the cache lifetime is not recorded{most}"
         live = " and had not expired" if self.seconds <= self.lifetime else ""
+        if self.unbilled:
+            live = f", but {count_of(self.unbilled, 'request')} without usage in between may have kept it alive"
         return f"{pause}; the cache lives {format_duration(self.lifetime)}{live}"
 
 
@@ -514,7 +529,7 @@ class Disputed(EvidenceFact, frozen=True):
 
 Evidence: TypeAlias = (
     Told | Damage | RecordedChange | ModelChanged | SignSeen | ToolsAnnounced | HookText | ReasoningDropped
-    | ThinkingOmitted | FirstWithoutThinking
+    | ThinkingOmitted | FirstWithoutThinking | FirstImage
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
     | BreakpointsDropped

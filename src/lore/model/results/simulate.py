@@ -32,7 +32,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     predicted: float | None  # of the pass that read earlier cache entries; other passes and tools as billed
     waste: float | None  # re-billed as waste, beyond the price of reading
     unexplained: float | None = None  # re-billed without a certain cause, beyond the price of reading
-    at_least: Literal[True] | UnsetType = UNSET  # true if a count or price is unknown: `billed` is the rest
+    at_least: Literal[True] | UnsetType = UNSET  # true if a usage, count or price is unknown: `billed` is the rest
     recorded: float | UnsetType = UNSET  # the cost that the log states; left out if it states none
     surcharges: list[Surcharge] | UnsetType = UNSET  # parts due to other prices than the list price, by reason, if any
 

@@ -87,6 +87,11 @@ def _with_sums(group: Sequence[Finding]) -> Finding:
     return replace(first, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars, tokens=source)
 
 
+def is_priced_in_part(group: Sequence[Finding]) -> bool:
+    """Return whether the cost of a group leaves out that of some re-billed tokens."""
+    return any(finding.lost_tokens and finding.lost_dollars is None for finding in group)
+
+
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
     """Return findings worst first, each with its turns; if not `verbose`, those of one cause and place as one."""
     merged = list[tuple[Finding, str]]()
@@ -122,7 +127,11 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
         write_findings(group, out)
         written[name] += 1
     for name, hidden in hidden_groups.items():
-        loss = f": {format_loss(_with_sums(hidden))}" if any(finding.lost_tokens for finding in hidden) else ""
+        loss = (
+            f": {format_loss(_with_sums(hidden), is_part=is_priced_in_part(hidden))}"
+            if any(finding.lost_tokens for finding in hidden)
+            else ""
+        )
         files = counted(len({finding.path for finding in hidden}), "file")
         out.hint(f"! {name}, {len(hidden):,} more in {files}{loss}", "-v: each")
     return len(groups)
@@ -147,7 +156,8 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
         for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
             out.print(line(f"      {sign} ", (f"…{text}…", style)))
     if sums.lost_tokens and len(group) > 1:
-        out.hint(f"    {format_loss(sums)} in {counted(len(group), 'turn')}", "-v: each turn")
+        loss = format_loss(sums, is_part=is_priced_in_part(group))
+        out.hint(f"    {loss} in {counted(len(group), 'turn')}", "-v: each turn")
     elif sums.lost_tokens:
         out.print(f"    {format_loss(sums)}")
     is_advice = isinstance(sums.requests, int)  # of `lore lint`
@@ -235,7 +245,10 @@ def _uncertain_costs(findings: Iterable[Finding]) -> Iterator[str]:
         for name, group in groups.items()
     ]
     for dollars, tokens, name in sorted(sums, key=itemgetter(0, 1), reverse=True):
-        cost = format_money(dollars) if dollars else counted(tokens, "token") if tokens else "unknown loss"
+        at_least = "at least " if is_priced_in_part(groups[name]) else ""
+        cost = (
+            f"{at_least}{format_money(dollars)}" if dollars else counted(tokens, "token") if tokens else "unknown loss"
+        )
         yield f"{name} ({cost} in {counted(len(groups[name]), 'cache break')})"
 
 

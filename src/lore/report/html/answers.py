@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from msgspec import UNSET
 
-from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
+from lore.judge.sums import is_part, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
@@ -109,8 +109,7 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
         bars = list[PageBar]()
         for group, group_days in list(groups.items())[-SHOWN_BARS:]:
             amounts = [day.dollars for day in group_days if day.dollars is not None]
-            is_part = any(day.at_least or day.unpriced or day.unbilled for day in group_days)
-            cost = overview.money(sum(amounts), is_part=is_part) if amounts else "no known price"
+            cost = overview.money(sum(amounts), is_part=any(map(is_part, group_days))) if amounts else "no known price"
             bars.append(PageBar(f"{group}: {cost}", _money_parts(group_days)))
         folded = is_open or len(groups) > limit
         is_open |= not folded

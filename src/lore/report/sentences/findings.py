@@ -64,11 +64,14 @@ def format_usage(billed: _Counts) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
 
 
-def format_loss(cause: Finding | results.CauseResult) -> str:
-    """Return how many tokens a cache break re-billed, or another finding left unread, and their cost beyond a read."""
+def format_loss(cause: Finding | results.CauseResult, *, is_part: bool = False) -> str:
+    """Return how many tokens a cache break re-billed, or another finding left unread, and their cost beyond a read.
+
+    `is_part`: the cost is that of some of the tokens.
+    """
     about, estimated = ("about ", "estimated") if cause.tokens == "estimated" else ("", "")
     what = "re-billed" if cause.is_break else "could have been read from a cache"
-    cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
+    cost = "" if cause.lost_dollars is None else f"{'at least ' if is_part else ''}{format_money(cause.lost_dollars)}"
     notes = ", ".join(filter(None, (cost, estimated)))
     return f"{about}{cause.lost_tokens or 0:,} tokens {what}{notes and f' ({notes})'}"
 
