@@ -154,7 +154,10 @@ def find_contradicted_body(measures: PairMeasures, _: _Causes) -> Cause | None:
     if not facts.comparable:
         return None
     unlike = counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
-    return None if unlike is None else Cause(Code.BILL_CONTRADICTS_BODY, None, unlike)
+    is_told = Code.LIFETIME_LOST in measures.remarks.reported  # then no five minutes contradict an hour
+    if unlike is None or (is_told and unlike.what == "five-minutes-unasked"):
+        return None
+    return Cause(Code.BILL_CONTRADICTS_BODY, None, unlike)
 
 
 def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> Cause | None:
