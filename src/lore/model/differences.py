@@ -23,7 +23,7 @@ Spelling: TypeAlias = Literal[
     "shape", "member-order", "json", "number",
     "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
 ]  # fmt: skip
-ModelFamily: TypeAlias = Literal["claude", "openai", "xai", ""]
+ModelFamily: TypeAlias = Literal["claude", "openai", "xai", "mistral", ""]
 # The first part of the prompt that is not read from the cache after the field changed.
 CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
@@ -69,7 +69,8 @@ _ELSEWHERE: dict[Setting, str] = {
     "output-schema": "on OpenAI's models and on Claude everything except the tools is lost",
 }
 _FAMILIES: dict[ModelFamily, str] = {
-    "claude": "Claude", "openai": "OpenAI's models", "xai": "xAI's models", "": "this provider"
+    "claude": "Claude", "openai": "OpenAI's models", "xai": "xAI's models", "mistral": "Mistral's models",
+    "": "this provider",
 }  # fmt: skip
 
 
@@ -79,7 +80,8 @@ def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
     if level == "messages" and setting == "generation":
         # Anthropic's guide to thinking: tools and system prompt may miss as well, as models differ in its position.
         misses = "the messages are not read from the cache, and with some models nothing is"
-    elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
+    is_told = level in ("nothing", "unknown") and (setting != "features" or family == "claude")
+    elsewhere = f" ({_ELSEWHERE[setting]})" if is_told else ""
     return f"with {_FAMILIES[family]} {misses}{elsewhere}"
 
 
@@ -116,7 +118,7 @@ class HeaderChanged(EvidenceFact, frozen=True):
 
     words = (
         "the billing header {change:=changed?changed}{change:=added?was added}{change:=gone?was removed}"
-        "{dropped:?; the Claude API removes it from the prompt, so nothing is lost|, and this provider treats it as "
+        "{dropped:?; the provider removes it from the prompt, so nothing is lost|, and this provider treats it as "
         "content}"
     )
     dropped: bool = False  # the provider removes it from the prompt

@@ -93,7 +93,11 @@ def find_causes(
         content = _name_reload(content, previous, "after-a-pause", pause)
     content = _merge_by_code(content)
     if all_read:
-        content = [_mark_costless(cause, "read-all-the-same", SPELLINGS) for cause in content]
+        content = [
+            replace(cause, evidence=replace(cause.evidence, dropped=True), override="expected")
+            if isinstance(cause.evidence, d.HeaderChanged) else _mark_costless(cause, "read-all-the-same", SPELLINGS)
+            for cause in content
+        ]  # fmt: skip
     elif provider == "anthropic":
         content = [_mark_costless(cause, "same-to-the-api", (Code.CONTENT_SHAPE_CHANGED,)) for cause in content]
     in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
