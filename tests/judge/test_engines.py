@@ -164,6 +164,20 @@ def test_header_that_the_server_removes_contradicts_nothing(tmp_path):
     assert {finding.severity for finding in final} == {"note"}
 
 
+def test_answer_of_few_tokens_is_no_cause_of_an_unread_prompt(tmp_path):
+    """A server computed every prompt anew, and the two tokens of an answer that a log left out were charged."""
+    head = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Find the bug."}]
+    use = {"id": "c0", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    step = [
+        {"role": "assistant", "content": None, "tool_calls": [use]},
+        {"role": "tool", "tool_call_id": "c0", "content": "line " * 400},
+    ]
+    calls = [chat(n, [*head, *step * n], 0, 6_000 + 500 * n, **VLLM) for n in range(4)]
+    verdicts, final = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[], [], []]
+    assert "LORE307" in {finding.code for finding in final}
+
+
 def test_changed_cache_key_of_mistral_is_charged(tmp_path):
     """Its documentation asks for one key; that Anthropic calls features unavailable says nothing of it."""
     calls = [

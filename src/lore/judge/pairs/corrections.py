@@ -225,7 +225,10 @@ def explain_answer(pair: Pair) -> Pair:
             override="unattributable" if cause.evidence.fix_detail() == "call" else cause.override,  # few render ids
         ) for cause in causes if not is_remark(cause) and not (is_template and cause.code == Code.THINKING_CHANGED)
     ]  # fmt: skip
-    return replace(pair, previous=previous, causes=(*answer_causes, *pair.causes)) if answer_causes else pair
+    limit = max(2 * counts.block_tokens(previous), SMALL * counts.prompt_tokens(usage)) * pair.bytes_per_token
+    if max((cause.lost for cause in answer_causes), default=0) <= limit:
+        return pair
+    return replace(pair, previous=previous, causes=(*answer_causes, *pair.causes))
 
 
 # corrections
