@@ -28,7 +28,7 @@ ModelFamily: TypeAlias = Literal["claude", "openai", "xai", "mistral", ""]
 CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
 
-_VARIES: dict[Varies, str] = {
+VARIES: dict[Varies, str] = {
     "": "", "date": "a date or time", "directory": "a working directory", "token-count": "a token count", "id": "an id",
     "temporary-path": "a temporary path", "process-id": "a process id", "counter": "a counter",
     "repository": "the state of a repository or directory", "memory": "recalled memory or context",
@@ -184,7 +184,7 @@ class TextChanged(EvidenceFact, frozen=True):
     after: Content  # the later text around the change
 
     def headline(self) -> str:
-        return f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
+        return f"{VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
 
 
 class BlockChanged(EvidenceFact, frozen=True):
@@ -214,7 +214,7 @@ class BlockMoved(EvidenceFact, frozen=True):
     topic: Varies = ""  # the subject of its text
 
     def sentence(self) -> str:
-        topic = f" ({_VARIES[self.topic]})" if self.topic else ""
+        topic = f" ({VARIES[self.topic]})" if self.topic else ""
         return f"{self.path}: {_BLOCKS[self.block]}{topic} {_MOVES[self.change]}: …{self.excerpt}…"
 
 
