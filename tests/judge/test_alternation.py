@@ -72,6 +72,23 @@ def test_rewritten_last_message_after_explicit_breakpoint_is_noted(tmp_path):
     assert [[cause.code for cause in verdict.causes] for verdict in verdicts[1:]] == [["LORE146"]] * 3
 
 
+def test_new_end_of_every_request_loses_the_whole_prompt(tmp_path):
+    """A state that ends each request was called a replaced tail, and the fall of the read unexplained."""
+    system, ask = {"role": "system", "content": SYSTEM}, {"role": "user", "content": "Find the bug."}
+    loop = [
+        part for number in range(3)
+        for part in ({"role": "assistant", "content": f"step {number}"}, {"role": "user", "content": TEXT * 30})
+    ]  # fmt: skip
+    texts = [
+        [system, ask, *loop[: 2 * number], {"role": "user", "content": f"<state>line {number}</state>"}]
+        for number in range(4)
+    ]
+    bills = [(6_000 + 500 * number, 0, 6_000 + 500 * number) for number in range(4)]
+    verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.6-terra", texts, bills))
+    assert [[cause.code for cause in verdict.causes] for verdict in verdicts[1:]] == [["LORE133"]] * 3
+    assert [verdict.lost_tokens for verdict in verdicts[1:]] == [6_000, 6_500, 7_000]
+
+
 def test_system_prompt_that_flips_is_charged_each_time(tmp_path):
     """Each variant reads what it had sent itself; what the other one sent in between is billed again."""
     history = [{"role": "user", "content": TEXT * 50}, {"role": "assistant", "content": "done"}]

@@ -1,12 +1,13 @@
 """Servers of open models: engines known by their answers, caches that are off, reasoning that templates omit."""
 
 from helpers.each import each
-from judge.captures import SYSTEM, call, judged
+from judge.captures import SYSTEM, asks, call, judged, text, usage
 from lore.formats.answers import answer_of, answer_of_stream
 from model.making import dumps
 
 VLLM = {"system_fingerprint": "vllm-0.23.0-tp1-3f9ac1d2", "kv_transfer_params": None}
 CHAT = "http://10.20.0.5:8000/v1/chat/completions"
+MESSAGES = "http://10.20.0.5:8000/v1/messages"
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": f"Use {name}. " * 60, "parameters": {}}}
     for name in ("edit", "grep", "read")
@@ -147,6 +148,47 @@ def test_changed_conversation_id_of_grok_is_charged(tmp_path, ids, expected):
     ]  # fmt: skip
     verdicts, _ = judged(tmp_path, *calls)
     assert causes(verdicts) == expected
+
+
+def test_header_that_the_server_removes_contradicts_nothing(tmp_path):
+    """vLLM strips the header of requests of Anthropic's API: more was read than the bytes share."""
+    calls = []
+    for number in range(4):
+        request_body = asks(*[text("user", "go on")] * (number + 1), model="qwen3-coder", tools=())
+        header = {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.120.a; cch={number:05x};"}
+        request_body["system"].insert(0, header)
+        read = 0 if number == 0 else 6_000 + 10 * (number - 1)
+        calls.append(call(20.0 * number, request_body, usage(read, 0, 6_010 + 10 * number - read), url=MESSAGES))
+    verdicts, final = judged(tmp_path, *calls)
+    assert {cause.code for verdict in verdicts for cause in verdict.causes} == {"LORE107"}
+    assert {finding.severity for finding in final} == {"note"}
+
+
+def test_answer_of_few_tokens_is_no_cause_of_an_unread_prompt(tmp_path):
+    """A server computed every prompt anew, and the two tokens of an answer that a log left out were charged."""
+    head = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Find the bug."}]
+    use = {"id": "c0", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    step = [
+        {"role": "assistant", "content": None, "tool_calls": [use]},
+        {"role": "tool", "tool_call_id": "c0", "content": "line " * 400},
+    ]
+    calls = [chat(n, [*head, *step * n], 0, 6_000 + 500 * n, **VLLM) for n in range(4)]
+    verdicts, final = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[], [], []]
+    assert "LORE307" in {finding.code for finding in final}
+
+
+def test_changed_cache_key_of_mistral_is_charged(tmp_path):
+    """Its documentation asks for one key; that Anthropic calls features unavailable says nothing of it."""
+    calls = [
+        chat(n, grown(n), 0, 6_400 + 120 * n, "https://api.mistral.ai/v1/chat/completions", model="mistral-medium-3.5")
+        for n in range(2)
+    ]  # fmt: skip
+    for number, exchange in enumerate(calls):
+        exchange["request"]["body"]["prompt_cache_key"] = f"request-{number}"
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[("LORE122", "waste")]]
+    assert "Anthropic" not in verdicts[1].causes[0].evidence.sentence()
 
 
 @each("url, lost", [

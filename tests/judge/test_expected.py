@@ -221,3 +221,19 @@ def test_first_image_explains_a_read_of_the_head(tmp_path, first, read, codes):
         call(60, asks(old, text("assistant", "I see."), new), usage(read, 19_600 - read)),
     )  # fmt: skip
     assert [(cause.code, cause.strength, cause.kind) for cause in verdicts[1].causes] == codes
+@each("model, expected", [
+    ("claude-sonnet-4-5", [("LORE116", "expected")]),
+    ("claude-opus-4-8", [("LORE115", "waste")]),  # it would have read the earlier thinking
+])  # fmt: skip
+def test_client_that_omits_unread_thinking_is_expected(tmp_path, model, expected):
+    """The client leaves out the thinking of the user's previous turn, as the API of some models does itself."""
+    begin = text("user", "Find the bug. " * 400)
+    use = {"role": "assistant", "content": [THOUGHT, TOOL_USE]}
+    more = ({**use, "content": [TOOL_USE]}, RESULT, text("assistant", "It is the parser."), text("user", "Fix it."))
+    turns, _ = judged(
+        tmp_path,
+        call(0, asks(begin, model=model), usage(0, 9_000)),
+        call(10, asks(begin, use, RESULT, model=model), usage(9_000, 1_800)),
+        call(40, asks(begin, *more, model=model), usage(9_000, 1_300)),
+    )
+    assert [(str(cause.code), cause.kind) for cause in turns[2].causes] == expected

@@ -33,12 +33,14 @@ def noted(verdicts):
 @pytest.mark.parametrize(("marked", "bills", "codes"), [
     # a gateway dropped the ttl: what the last breakpoint wrote lives five minutes
     (True, (written(0, 7000, 0), written(7000, 2600, 0)), ["LORE134"]),
+    # the next write is short, and might be after the last breakpoint
+    (True, (written(0, 7000, 0), written(7000, 400, 0)), ["LORE134"]),
     # more was written after the last breakpoint, so another body was billed
     (False, (written(0, 0, 6000, 700), written(6000, 3300, 0)), ["LORE303"]),
     # this chain has one-hour writes, so no gateway drops the ttl
     (True, (written(0, 0, 7000), written(7000, 2600, 0)), []),
     (True, (written(0, 0, 7000), written(7000, 0, 2600)), []),
-], ids=["lost", "after the last breakpoint", "ttl is passed on", "kept"])  # fmt: skip
+], ids=["lost", "short write", "after the last breakpoint", "ttl is passed on", "kept"])  # fmt: skip
 def test_five_minute_write_loses_the_requested_hour(tmp_path, marked, bills, codes):
     verdicts, _ = judged(
         tmp_path,

@@ -44,12 +44,17 @@ def plateau(turns):
 @pytest.mark.parametrize(("reads", "message"), [
     ((0, 3_328, 3_328, 3_328, 3_328), "no more than 3,328 tokens were read in 4 requests in a row"),
     ((0, 0, 0, 0, 0), "nothing was read in 4 requests in a row"),
+    ((0, 0, 0), "nothing was read in 2 requests in a row"),  # the whole chain
     ((0, 3_968, 4_352, 3_072, 3_072, 3_072, 3_072), "no more than 3,072 tokens were read in 4 requests in a row"),
 ])  # fmt: skip
 def test_reads_at_one_level_are_a_finding(reads, message):
     finding = plateau(talk(*reads))
     assert message in finding.message
     assert (finding.kind, finding.severity, finding.tokens) == ("unattributable", "warning", "recorded")
+
+
+def test_two_unread_requests_before_reads_are_no_plateau():
+    assert "LORE307" not in chain_codes(talk(0, 0, 0, 4_352, 4_864))
 
 
 def test_marked_prefix_of_gemini_is_named():

@@ -4,6 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
+from judge.captures import SYSTEM, asks, call, judged, usage
+from judge.captures import text as words
 from judge.judged import leading_kind
 from lore.judge.chains.chain import ComparedChain
 from lore.judge.pairs.pair import lost_tokens
@@ -194,6 +196,16 @@ def test_tail_excuses_no_break_before_it():
     assert (codes_and_kinds(diff)[-1], leading_kind(diff), diff.is_break) == (("LORE156", "expected"), "waste", True)
     assert diff.causes[0].lost > 30_000
     assert diff.causes[-1].lost == 0
+
+
+def test_breakpoint_on_a_changing_folder_is_named_so(tmp_path):
+    calls = [
+        call(10.0 * n, asks(*[words("user", "go on")] * (n + 1), system=f"Working directory: /w/{n}\n{SYSTEM}"),
+             usage(0, 6_000 + 20 * n))
+        for n in range(2)
+    ]  # fmt: skip
+    _, final = judged(tmp_path, *calls)
+    assert ["a working directory" in finding.message for finding in final if finding.code == "LORE153"] == [True]
 
 
 @pytest.mark.parametrize(("mark", "code", "kind"), [({}, "LORE301", "unattributable"), (MARK, "LORE153", "waste")])

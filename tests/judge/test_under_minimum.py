@@ -7,9 +7,10 @@ from judge.captures import SYSTEM as LONG
 from judge.captures import asks, call, judged, text, usage
 from judge.foretelling import PLACE, SYSTEM, answered_turn, bill, body, chain_codes, chain_findings
 from lore.judge.base import TurnVerdict, findings_of
+from lore.judge.requests.lint import Linter
 from lore.model.differences import BelowMinimum
 from lore.model.turn import Call
-from lore.run.rules import Dated
+from lore.run.rules import PACKAGED, Dated
 
 
 def pair_findings(verdict: TurnVerdict):
@@ -64,6 +65,16 @@ def test_single_requests_are_reported_once_a_recording():
     calls = [answered_turn(60 * n, body(f"case {n}", **SHORT), bill(0, 0, 900), f"c-{n}") for n in range(4)]
     assert chain_codes(calls) == ["LORE306"]
     assert chain_codes(calls[:1]) == ["LORE306"]
+
+
+def test_unmarked_prompt_below_minimum_lacks_no_breakpoint():
+    """Usage shows 3,850 tokens, and the model caches from 4,096 on; an estimate alone might be too low."""
+    request = body("word " * 3_000, **SHORT, breakpoint=None, head=None)
+    codes = [
+        [defect.broken.code for defect in Linter(PACKAGED.rules).defects(answered_turn(0, request, usage))]
+        for usage in (bill(0, 0, 3_850), None)
+    ]  # fmt: skip
+    assert codes == [["LORE306"], ["LORE114"]]
 
 
 # A breakpoint after the first words of a long prompt is LORE114 alone.

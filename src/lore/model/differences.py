@@ -23,12 +23,12 @@ Spelling: TypeAlias = Literal[
     "shape", "member-order", "json", "number",
     "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
 ]  # fmt: skip
-ModelFamily: TypeAlias = Literal["claude", "openai", "xai", ""]
+ModelFamily: TypeAlias = Literal["claude", "openai", "xai", "mistral", ""]
 # The first part of the prompt that is not read from the cache after the field changed.
 CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
 
-_VARIES: dict[Varies, str] = {
+VARIES: dict[Varies, str] = {
     "": "", "date": "a date or time", "directory": "a working directory", "token-count": "a token count", "id": "an id",
     "temporary-path": "a temporary path", "process-id": "a process id", "counter": "a counter",
     "repository": "the state of a repository or directory", "memory": "recalled memory or context",
@@ -69,7 +69,8 @@ _ELSEWHERE: dict[Setting, str] = {
     "output-schema": "on OpenAI's models and on Claude everything except the tools is lost",
 }
 _FAMILIES: dict[ModelFamily, str] = {
-    "claude": "Claude", "openai": "OpenAI's models", "xai": "xAI's models", "": "this provider"
+    "claude": "Claude", "openai": "OpenAI's models", "xai": "xAI's models", "mistral": "Mistral's models",
+    "": "this provider",
 }  # fmt: skip
 
 
@@ -79,7 +80,8 @@ def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
     if level == "messages" and setting == "generation":
         # Anthropic's guide to thinking: tools and system prompt may miss as well, as models differ in its position.
         misses = "the messages are not read from the cache, and with some models nothing is"
-    elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
+    is_told = level in ("nothing", "unknown") and (setting != "features" or family == "claude")
+    elsewhere = f" ({_ELSEWHERE[setting]})" if is_told else ""
     return f"with {_FAMILIES[family]} {misses}{elsewhere}"
 
 
@@ -116,7 +118,7 @@ class HeaderChanged(EvidenceFact, frozen=True):
 
     words = (
         "the billing header {change:=changed?changed}{change:=added?was added}{change:=gone?was removed}"
-        "{dropped:?; the Claude API removes it from the prompt, so nothing is lost|, and this provider treats it as "
+        "{dropped:?; the provider removes it from the prompt, so nothing is lost|, and this provider treats it as "
         "content}"
     )
     dropped: bool = False  # the provider removes it from the prompt
@@ -182,7 +184,7 @@ class TextChanged(EvidenceFact, frozen=True):
     after: Content  # the later text around the change
 
     def headline(self) -> str:
-        return f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
+        return f"{VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
 
 
 class BlockChanged(EvidenceFact, frozen=True):
@@ -212,7 +214,7 @@ class BlockMoved(EvidenceFact, frozen=True):
     topic: Varies = ""  # the subject of its text
 
     def sentence(self) -> str:
-        topic = f" ({_VARIES[self.topic]})" if self.topic else ""
+        topic = f" ({VARIES[self.topic]})" if self.topic else ""
         return f"{self.path}: {_BLOCKS[self.block]}{topic} {_MOVES[self.change]}: …{self.excerpt}…"
 
 

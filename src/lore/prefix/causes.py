@@ -95,7 +95,11 @@ def find_causes(
         content = _name_reload(content, previous, "after-a-pause", pause)
     content = _merge_by_code(content)
     if all_read:
-        content = [_mark_costless(cause, "read-all-the-same", SPELLINGS) for cause in content]
+        content = [
+            replace(cause, evidence=replace(cause.evidence, dropped=True), override="expected")
+            if isinstance(cause.evidence, d.HeaderChanged) else _mark_costless(cause, "read-all-the-same", SPELLINGS)
+            for cause in content
+        ]  # fmt: skip
     elif provider == "anthropic":
         content = [_mark_costless(cause, "same-to-the-api", (Code.CONTENT_SHAPE_CHANGED,)) for cause in content]
     in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
@@ -173,17 +177,20 @@ def _explain_fields(
 
 def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, provider: str) -> tuple[Cause, ...]:
     """Return the cause of a rewritten last message if the API reads only marked prefixes and none is before it."""
-    has_breakpoints = current.breakpoints or b'"explicit"' in current.params.get("prompt_cache_options", b"")
-    if overlap.common < len(previous.head) or not previous.messages or has_breakpoints:
-        return ()
-    if provider not in ("openai", "azure") or not has_exact_breakpoints(current.model):
-        return ()
-    if current.fidelity not in ("wire", "parsed"):  # a normalised body has lost its breakpoints
+    if overlap.common < len(previous.head) or not previous.messages or not lacks_breakpoints(current, provider):
         return ()
     last = len(previous.head) + message_start(previous, len(previous.messages))
     if overlap.is_covered_canonically or overlap.canonical < last:
         return ()
     return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", d.TailWithoutBreakpoint(), 0),)
+
+
+def lacks_breakpoints(prompt: Prompt, provider: str) -> bool:
+    """Return whether an API that reads only at breakpoints has none but its own, at the end of the prompt."""
+    has_breakpoints = prompt.breakpoints or b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
+    # a normalised body has lost its breakpoints
+    is_whole = prompt.fidelity in ("wire", "parsed")
+    return is_whole and not has_breakpoints and provider in ("openai", "azure") and has_exact_breakpoints(prompt.model)
 
 
 def _explain_content(

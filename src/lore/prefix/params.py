@@ -79,6 +79,7 @@ _COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
         "prompt_cache_key": "all",
         "x-grok-conv-id": "all",
     },
+    "mistral": {"prompt_cache_key": "all"},  # docs.mistral.ai, prompt caching: the same for requests of one prefix
     "": {},
 }
 _SETTINGS: dict[str, Setting] = {
@@ -102,8 +103,8 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
         family = "claude"  # its rules hold on every cloud that serves it
     elif provider in ("openai", "azure"):
         family = "openai"
-    elif provider == "xai":
-        family = "xai"
+    elif provider in ("xai", "mistral"):
+        family = provider
     costs = _COSTS[family]
     changes = [*_find_field_changes(previous.params, current.params)]
     (name, _, before), (_, _, after) = (call.route.partition(": ") for call in (previous_call, current_call))

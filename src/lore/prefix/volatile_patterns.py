@@ -116,7 +116,7 @@ _FORMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         r"\b\d{1,2} ?[hH.]\d{2} ?(?:Uhr\b|(?<=[hH]\d{2})\b)",
         rf"\b{_CLOCK}(?: ?(?:UTC|GMT|CE?S?T|[ECMP][SD]T)\b)?(?:[+-]\d{{2}}:?\d{{2}})?",
         r"\b1[5-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b",  # seconds or milliseconds since 1970
-        r"\b\d{1,6} ?(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?) ago\b",
+        r"\b\d{1,6} ?(?:s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?) (?:ago|old)\b",
     )),
     ("date", "0", (r"\b\d{1,2}(?:\.|er|º)? ?(?:de |d'|di )?([^\W\d_]+)(?: (?:de )?\d{4}\b)?",)),  # 3 de mayo
     ("date", f"0 {_MONTHS}", (
@@ -124,7 +124,7 @@ _FORMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     )),
     ("date", _DAYS, (r"\b[A-Z][a-z]+\b",)),
     ("date", _FOREIGN_DAYS, (r"\b[^\W\d_]+\b",)),
-    ("date", "uptime elapsed", (r"\b[^\W\d_]+[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}",)),
+    ("date", "uptime elapsed age", (r"\b[^\W\d_]+[\"'>]?[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}",)),
     ("id", "req msg run sess session trace resp thread call toolu conv evt span job task user org", (
         r"\b[a-z]+[_-](?=[A-Za-z_-]{0,32}\d)[0-9A-Za-z_-]{4,128}\b",  # toolu_01A09q90
     )),

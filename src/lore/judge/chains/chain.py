@@ -24,8 +24,9 @@ from lore.judge.pairs.pair import EXTENDED, Pair
 from lore.judge.pairs.rewrites import cut_messages, find_replaced_tail
 from lore.judge.pairs.verdict import explain_by_clock, explain_fall, judge_pair
 from lore.model.codes import Code
+from lore.model.providers import provider_of
 from lore.model.turn import Turn
-from lore.prefix.causes import recorded_causes
+from lore.prefix.causes import lacks_breakpoints, recorded_causes
 from lore.prefix.chains import RequestEnd
 from lore.prefix.overlap import ChainSums, byte_size, compare_prompts
 
@@ -134,7 +135,8 @@ class ComparedChain:
             shared = 0 if measured is None else compare_prompts(measured.prompt, previous.prompt).common
             self._sizes.advance(previous.prompt, shared)
         overlap, tail = compare_prompts(previous.prompt, current.prompt), None
-        if not overlap.is_covered and not current.is_rebuilt and current.fidelity != "rendered":
+        is_sent = not current.is_rebuilt and current.fidelity != "rendered"
+        if not overlap.is_covered and is_sent and not _loses_all_with_tail(current):
             tail = find_replaced_tail(previous.prompt, current.prompt)
         if tail is not None:
             size, cut = len(previous.prompt), cut_messages(previous.prompt, tail.begin, tail.segments)
@@ -186,3 +188,9 @@ class ComparedChain:
             self._before_compaction.append(compared)
         self._memory.note(turn, base)
         self._remarks.wrote_hour |= turn.usage is not None and bool(turn.usage.write_1h_tokens)
+
+
+def _loses_all_with_tail(turn: Turn) -> bool:
+    """Return whether a request cannot read anything before a replaced tail: the only breakpoint was at its end."""
+    provider = provider_of(turn.call.endpoint, turn.model, turn.dialect)
+    return not counts.first_pass_read(turn.usage) and lacks_breakpoints(turn.prompt, provider)

@@ -89,7 +89,7 @@ class ChainMemory:
         """Return the facts of two turns; `last_use` sent all of the previous prompt again, if it is a later turn."""
         is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
         omits_thinking = False  # the model of a recorded request reads no thinking before the user's latest prompt
-        if fell and current.basis is None:
+        if current.basis is None and (fell or not overlap.is_covered):
             where = served_by(current)
             omits_thinking = self._rules().flag(
                 "drops_thinking", where.provider, current.model, where.platform, current.at

@@ -151,7 +151,9 @@ def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
 def find_contradicted_body(measures: PairMeasures, _: _Causes) -> e.BillUnlikeBody | None:
     """Return that a usage cannot belong to the recorded body."""
     facts, sums = measures.facts, measures.sums
-    return counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
+    unlike = counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
+    is_told = Code.LIFETIME_LOST in measures.remarks.reported  # then no five minutes contradict an hour
+    return None if unlike is not None and is_told and unlike.what == "five-minutes-unasked" else unlike
 
 
 def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> e.LifetimeLost | None:
@@ -214,7 +216,10 @@ def explain_answer(pair: Pair) -> Pair:
             override="unattributable" if cause.evidence.fix_detail() == "call" else cause.override,  # few render ids
         ) for cause in causes if not is_remark(cause) and not (is_template and cause.code == Code.THINKING_CHANGED)
     ]  # fmt: skip
-    return replace(pair, previous=previous, causes=(*answer_causes, *pair.causes)) if answer_causes else pair
+    limit = max(2 * counts.block_tokens(previous), SMALL * counts.prompt_tokens(usage)) * pair.bytes_per_token
+    if max((cause.lost for cause in answer_causes), default=0) <= limit:
+        return pair
+    return replace(pair, previous=previous, causes=(*answer_causes, *pair.causes))
 
 
 # corrections

@@ -30,6 +30,7 @@ from lore.judge.pairs.unexplained import unexplained
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import CODES, Code
+from lore.model.differences import ThinkingChanged
 from lore.model.providers import ENGINES, has_exact_breakpoints
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import ChainSums, byte_size, count_cached_segments, locate_difference
@@ -133,6 +134,13 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
         pause=None if previous.at is None or current.at is None else current.at - previous.at,
         fell=unread, all_read=facts.comparable and all_read,
     )  # fmt: skip
+    omitted = find.find_dropped_thinking(facts) if facts.omits_thinking else None
+    if omitted is not None:  # the client only leaves out what the model would not have read
+        causes = tuple([
+            replace(cause, code=Code.REASONING_DROPPED_BY_TEMPLATE, evidence=omitted, override="expected")
+            if isinstance(cause.evidence, ThinkingChanged) and cause.evidence.change == "gone" else cause
+            for cause in causes
+        ])  # fmt: skip
     if not _can_change_cost(facts):
         causes = tuple([
             replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes

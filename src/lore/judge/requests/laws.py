@@ -22,7 +22,7 @@ from lore.judge.runs.reads import Shared
 from lore.model.canonical import printable
 from lore.model.cause import Place
 from lore.model.codes import Code
-from lore.model.differences import BreakpointsMissing, ProgramText, VolatileText
+from lore.model.differences import VARIES, BreakpointsMissing, ProgramText, TextChanged, Varies, VolatileText
 from lore.model.limits import VARYING_TEXT
 from lore.model.mask import mask
 from lore.model.results import Finding
@@ -30,11 +30,9 @@ from lore.model.turn import Segment, Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.volatile import is_made_by_program
 
-_VOLATILE: dict[str, str] = {
-    Code.DATE_IN_PREFIX: "a date or time",
-    Code.ID_IN_PREFIX: "an id",
-    Code.TOKEN_REMINDER_IN_PREFIX: "a count of tokens",
-}
+_VOLATILE: dict[str, Varies] = {
+    Code.DATE_IN_PREFIX: "date", Code.ID_IN_PREFIX: "id", Code.TOKEN_REMINDER_IN_PREFIX: "token-count",
+}  # fmt: skip
 # Rules for which the next request of a chain is better evidence than an estimate from one request.
 _SHOWN_BY_NEXT = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOINTS_FAR_APART)
 _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
@@ -87,7 +85,8 @@ class Laws:
                 header = laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected")
                 self._hold(turn, header, by_place=False)
             elif cause.code in _VOLATILE and pair is not None and cause.position in pair.previous.prompt.breakpoints:
-                marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
+                changed = cause.evidence.what if isinstance(cause.evidence, TextChanged) else _VOLATILE[cause.code]
+                marked = VolatileText(VARIES[changed], on_breakpoint=True)
                 broken = laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked)
                 self._hold(turn, broken)
         first = len(prompt.head) + same if prompt.head is self._head else 0

@@ -329,7 +329,7 @@ class Linter:
             return None
         minimum = minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED
         if not prompt.breakpoints:
-            if upto[-1] * NEAR < minimum:
+            if upto[-1] * NEAR < minimum or (sent_tokens(turn.usage) or minimum) < minimum:
                 return None
             return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", "", d.BreakpointsMissing(upto[-1], minimum))
         last, answer = prompt.breakpoints[-1], _latest_answer(prompt)

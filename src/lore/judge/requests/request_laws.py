@@ -264,6 +264,8 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
         return None
     tokens = round(size / BYTES_PER_TOKEN)
     tokens = min(tokens, sent_tokens(turn.usage) or tokens)
+    if tokens < fewest:
+        return None
     if not prompt.breakpoints:
         return d.BreakpointsMissing(tokens, fewest)
     cached = 0

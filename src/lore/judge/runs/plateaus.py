@@ -1,11 +1,11 @@
 """Reads that stay at one level while prompts grow past it (LORE307).
 
 In: the turns of one chain. Out: one finding, for the plateau that left the most tokens unread. Rules: at least three
-reads in a row at one level, within a block of the cache; each request repeats its predecessor, and by the end more than
-two blocks and 2 % beyond that level, more than the model's minimum. Unless nothing at all was read, the repeated part
-also grew by as much. With a cache that needs breakpoints the part up to the last one counts. A turn that is reported
-for another reason may be one of them, and its loss is not counted again; if something was written, LORE305 reports it.
-Reasons that a recorded request shows are named; a log shows none.
+reads in a row at one level (two if the chain never read anything), within a block of the cache; each request repeats
+its predecessor, and by the end more than two blocks and 2 % beyond that level, more than the model's minimum. Unless
+nothing at all was read, the repeated part also grew by as much. With a cache that needs breakpoints the part up to the
+last one counts. A turn that is reported for another reason may be one of them, and its loss is not counted again; if
+something was written, LORE305 reports it. Reasons that a recorded request shows are named; a log shows none.
 
 Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
 """
@@ -33,6 +33,7 @@ from lore.model.turn import Turn
 from lore.prefix.overlap import byte_size, iterate_from
 
 _FEWEST = 3  # reads at one level
+_FEWEST_OF_NOTHING = 2  # if the chain never read anything
 _BLOCKS = 2  # by which the repeated part exceeds that level
 # Tokens: reads of Gemini through gateways rise in steps of 7,500 to 8,200 (5 sessions; no provider documents it).
 _STEPS = {"gemini": 8192}
@@ -94,7 +95,7 @@ class Plateaus:
             and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in pair.causes),
         )  # fmt: skip
         excess, grown = repeated - current.level, repeated - current.first_repeated
-        if current.turns < _FEWEST or is_reported:
+        if current.turns < (_FEWEST if self._has_read else _FEWEST_OF_NOTHING) or is_reported:
             return
         step = _BLOCKS * block if _marks_prefix(turn) else _STEPS.get(served_by(turn).provider, _BLOCKS * block)
         least = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
@@ -106,7 +107,7 @@ class Plateaus:
 
     def findings(self, place: Place) -> Iterator[Finding]:
         span = self._longest
-        if span is None:
+        if span is None or (self._has_read and span.turns < _FEWEST):
             return
         reasons, field = _reasons(span, has_read=self._has_read)
         cache = cache_of(span.first, served_by(span.first))
