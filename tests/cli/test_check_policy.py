@@ -156,20 +156,18 @@ def test_recording_cut_in_its_first_request_exits_3():
         assert (result.code, "not judged: cut.jsonl:1: unreadable line" in result.err) == (3, True)
 
 
-def test_named_empty_file_exits_3_and_others_are_judged():
+def test_named_empty_file_is_a_finding_beside_others():
     put("empty.jsonl", b"")
     findings = lore("check", "empty.jsonl", waste(), "--json").json["findings"]
     (empty,) = [finding for finding in findings if finding["path"] == "empty.jsonl"]
     assert (empty["code"], empty["actor"], empty["fix"]) == ("LORE215", "author", "Record it again, or leave it out.")
     assert "LORE101" in [finding["code"] for finding in findings]
-    result = lore("check", "empty.jsonl")
-    assert (result.code, "not judged: empty.jsonl: is empty" in result.err) == (3, True)
 
 
-@pytest.mark.parametrize(("whole", "code"), [(False, 3), (True, 1)])
-def test_damaged_file_without_a_judged_request_exits_3(whole, code):
+@pytest.mark.parametrize("whole", [False, True])
+def test_unreadable_line_exits_1(whole):
     put("r.jsonl", *([body("a")] if whole else []), dumps(body("b")).replace(b"b", b"\xff") + b"\n")
-    assert lore("check", "r.jsonl").code == code
+    assert lore("check", "r.jsonl").code == 1
 
 
 def test_quiet_check_prints_findings_only():
@@ -501,5 +499,7 @@ def test_unusable_baseline_is_an_error_with_hint(args, said):
 
 def test_annotation_names_the_missing_file(desk):
     name = waste()
-    result = lore("check", name, f"old/{name}", "--report", "github")
+    result = lore("check", f"old/{name}", "--report", "github")
     assert (result.code, f"file=old/{name}" in result.out) == (2, True)
+    result = lore("check", name, f"old/{name}", "--report", "github")
+    assert (result.code, f"::warning file=old/{name}" in result.out) == (1, True)

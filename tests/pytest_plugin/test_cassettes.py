@@ -61,6 +61,7 @@ def test_wasteful_cassette_fails_the_run(suite, folder) -> None:
 
 def test_last_line_follows_the_short_summary(suite, folder) -> None:
     folder(cassettes__odd=STABLE + '{"request": {"model": "x", "prompt": "an old shape"}}\n')
+    folder(cassettes__cut=STABLE + '{"request": {')  # judged, with a problem
     result = suite("def test_it():\n    assert 0\n", "--lore-cassettes")
     at = next(number for number, line in enumerate(result.outlines) if "short test summary" in line)
     assert result.outlines[-2] == (

@@ -20,7 +20,6 @@ from cli.running import lore as run
 from cli.running import put
 from lore.errors import LoreError
 from lore.judge import totals
-from lore.recording.inputs import Input
 from run.logs import family, put_logs
 
 
@@ -137,7 +136,7 @@ def test_named_input_that_is_unrecognised_raises(desk):
     assert lore.judge("note.txt").checked().summary.skipped == 1
     assert lore.judge("nowhere.jsonl").outcome().incomplete
     with pytest.raises(LoreError, match="unrecognised format"):
-        lore.judge(Input("note.txt", is_named=True))
+        lore.judge(lore.recordings("note.txt")[0])
 
 
 def test_large_numbers_and_surrogates_survive_encoding():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,6 @@ from lore.commands import common
 from lore.config import Loaded
 from lore.errors import LoreError, lacks_plug_in
 from lore.judge.policy import Budgets, Policy, Ruling
-from lore.model.codes import Problem
 from lore.model.results import CheckResult, Summary
 from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
@@ -21,7 +19,7 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.report.forms.registry import Report
 from lore.report.forms.terminal import Terminal, known_cost
-from lore.report.plain import counted, place_of
+from lore.report.plain import counted
 from lore.report.sentences.findings import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check
 from lore.run.checking.verdicts import CheckContext
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
     from lore.commands import flags
     from lore.commands.lint import LintOptions
-
-_UNJUDGED_NAMED = 20  # files that a run names if they could not be judged
 
 
 class CheckOptions(Struct, frozen=True):
@@ -229,7 +225,7 @@ def _report(
         write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, writers=writers)
     for note in outcome.notes:
         common.tell(note)
-    name_unjudged(outcome.unjudged)
+    common.name_unjudged(outcome.unjudged)
     if options.baseline and outcome.failed and not context.update and not outcome.result.summary.known:
         common.tell(
             f"no finding of this run is in {options.baseline}; its paths count from the folder of lore.toml, else from"
@@ -237,18 +233,4 @@ def _report(
         )
     if stopped:
         return common.INTERRUPTED
-    return 1 if outcome.failed else 3 if outcome.unjudged else 0
-
-
-def name_unjudged(problems: Sequence[Problem]) -> None:
-    """Write the files with unjudged parts to standard error, and the reasons."""
-    by_file: dict[str | None, list[Problem]] = {}
-    for problem in problems:
-        by_file.setdefault(problem.file, []).append(problem)
-    for file, group in list(by_file.items())[:_UNJUDGED_NAMED]:
-        place = place_of(file or "", group[0].line)
-        reason = group[0].message.removeprefix("cannot read ").removeprefix(f"{file}").removeprefix(":").lstrip()
-        more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
-        common.tell(f"not judged: {place}: {reason}{more}")
-    if len(by_file) > _UNJUDGED_NAMED:
-        common.tell(f"not judged: {len(by_file) - _UNJUDGED_NAMED:,} more files")
+    return common.exit_code(outcome.unjudged, failed=outcome.failed)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.cache.served import Served, served_by
 from lore.commands import common, flags
-from lore.commands.check import context_of, name_unjudged, protected_files
+from lore.commands.check import context_of, protected_files
 from lore.errors import LoreError
 from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
@@ -35,7 +35,7 @@ from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, Lin
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, inputs, join_bodies, open_input
+from lore.recording.inputs import Input, inputs, is_passed_over, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.junit import Junit
@@ -102,14 +102,14 @@ def run(options: LintOptions) -> int:
     writers: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
     with common.writing():
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
-    name_unjudged(unjudged)
+    common.name_unjudged(unjudged)
     if page is not None:
         from lore.commands.pages import write_pages
         from lore.report.html.answers import introduce_report
 
         intro = introduce_report(result, verbose=verbose)
         write_pages(page, intro, [], context, verbose=verbose, colour=options.color)
-    return 1 if result.summary.errors else 3 if unjudged else 0
+    return common.exit_code(unjudged, failed=result.summary.errors > 0)
 
 
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"
@@ -122,7 +122,7 @@ _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 def _lint(
     options: LintOptions, context: CheckContext, progress: common.Progress | None
 ) -> tuple[LintResult, list[Problem]]:
-    """Examine every request, and list what could not be examined; raises LoreError if no named file has any."""
+    """Examine every request, and list what could not be examined; raises LoreError if there is no request."""
     load_plugins()
     context.check_names()
     linting, policy = _Lint(context, options.cache, options.model), context.policy
@@ -131,7 +131,7 @@ def _lint(
         files = [
             (replace(file, optional=options.pass_over), name)
             for name, path in parsed_names
-            for file in inputs([name.path if name.turn is not None else path])
+            for file in inputs([path if name.turn is None else name.path], is_only=len(options.bodies) == 1)
         ]
         by_path = policy.per_path or policy.exempt  # settings differ by path
         if not by_path and all(name.turn is None for _, name in files):
@@ -145,8 +145,6 @@ def _lint(
             done_bytes += file.size
             if progress is not None:
                 progress(done_bytes, total_bytes)
-        if linting.refused and not linting.summary.files:
-            raise linting.refused[0]
         if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
             raise UnrecognisedError(f"no requests in {corpus.show(options.bodies[0])}", hint=_HINT)
     return linting.result(), linting.unjudged
@@ -178,7 +176,6 @@ class _Lint:
         count = None if context.options.counter is None else context.options.counter.count
         self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
-        self.refused: list[LoreError] = []  # named files without requests: an error if no file has any
         self._rows: list[LintRequest] = []
         self._found: dict[object, dict[str, _TopFinding]] = {}  # of each kind and place, by unit
         self.problems: list[Problem] = []
@@ -202,16 +199,12 @@ class _Lint:
             self._examine_recording(recording, place, ruling, name)
             self.summary.files += max(1, len(file.together))
         except LoreError as error:
-            is_unrecognised = isinstance(error, UnrecognisedError)
-            is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-            if file.is_named and file.error is None and not is_damaged and not (is_unrecognised and file.optional):
-                if not is_unrecognised:
-                    raise
-                self.refused.append(error)
-            elif is_unrecognised and not is_damaged:
+            if is_passed_over(file, error):
                 self.summary.skipped += 1
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return
+            if file.is_only:
+                raise
             problems.add(Problem(Code.UNREADABLE_FILE, error.message), place.path)
         self.summary.problems += problems.total
         kept = list(map(redacted, problems.kept)) if self._context.redact else problems.kept

@@ -10,7 +10,6 @@ import typer
 from lore.cache.rules import FOR_READING, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
-from lore.commands.check import name_unjudged
 from lore.errors import LoreError
 from lore.judge.totals import is_unjudged
 from lore.model.patterns import matches_shell
@@ -144,8 +143,8 @@ def _answer(
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
     unjudged = [problem for result in results[:1] for problem in result.problems if is_unjudged(problem)]
-    name_unjudged(unjudged)
-    return 3 if unjudged else 0
+    common.name_unjudged(unjudged)
+    return common.exit_code(unjudged)
 
 
 def _write(result: SimulateResult, options: SimulateOptions) -> None:

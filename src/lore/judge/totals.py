@@ -89,7 +89,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])  # lines that another process could not log
     paths: list[str] = field(default_factory=list[str])  # of the recording, as it was named; none if it was not judged
-    error: LoreError | None = None  # the file was named and cannot be judged; `problems` too if it is unrecognised
+    error: LoreError | None = None  # the file is the only input of the run, and cannot be judged
     ledger: Ledger | None = None  # if tables are written
     long_turns: int = 0  # turns of a session log with a prompt of over `LONG_PROMPT` tokens
 
@@ -374,8 +374,7 @@ class RunTotals:
             if turn.found:
                 decisions = [self._match_baseline(decided, result.key) for decided in turn.found]
                 known_codes |= {decided.finding.code for decided in decisions if self._is_known(decided)}
-                is_error = count_findings(decisions, result.summary, self._costs)
-                self.failed = self.failed or (is_error and bool(turns or not unjudged))
+                self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
         self._count(result)
         if (unseen := result.unseen) is not None:

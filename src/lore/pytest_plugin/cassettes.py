@@ -202,7 +202,7 @@ def _reason(outcome: CheckOutcome) -> str:
         what = f"{len(paths)} of {result.summary.files} cassettes {verb}"
         causes = _list([f"{times}x {code}" for code, times in codes])
         return visible(f"lore: {what}: {causes}, in {_list(paths)}; type: lore explain {wrong[0].code}")
-    paths = list(dict.fromkeys(problem.file for problem in result.problems if problem.file))
+    paths = list(dict.fromkeys(problem.file for problem in outcome.unjudged if problem.file))
     where = f": {_list(paths)}; type: lore check {shlex.quote(paths[0])}" if paths else ""
     return visible(f"lore: not every cassette could be judged{where}")
 

@@ -24,7 +24,7 @@ from lore.formats.folders import PackHeader
 from lore.model.deferred import pattern
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
-from lore.recording.base import Problems, Recording
+from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.opening import Options, reader_class_for
 from lore.store.registry import open_existing, print_note_once, scheme_of
 
@@ -47,22 +47,32 @@ class Input(Struct, frozen=True):
     tag: str = ""  # the ETag that a remote file had when it was listed
     number: int = 0  # its place among the files of a run
     together: tuple[str, ...] = ()  # files with one request body each, read as one recording; `path` is empty then
+    is_only: bool = False  # the user named this file and nothing else: an error of it ends the run
 
 
-def inputs(paths: list[str], is_wanted: Callable[[Input], bool] | None = None) -> list[Input]:
-    """List the inputs that these paths stand for; raises LoreError for a pattern that matches nothing.
+def inputs(
+    paths: list[str], is_wanted: Callable[[Input], bool] | None = None, *, is_only: bool | None = None
+) -> list[Input]:
+    """List the inputs that these paths stand for; raises LoreError if there is one path, and it stands for nothing.
 
+    One of several paths that stands for nothing is an input with an error; `is_only=False`: the user named others, too.
     Remote files for which `is_wanted` is False are dropped while listing, so that a million old ones cost no memory.
     """
     files: dict[object, Input] = {}
+    is_only = len(paths) == 1 if is_only is None else is_only
     for path in paths:
-        for file in _inputs_of(path):
+        for file in _inputs_of(path, raises=is_only):
             key, file = _identify(file)
             if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                 continue
-            before = files.setdefault(key, file)
+            before = files.setdefault(key, replace(file, is_only=is_only and file.is_named))
             if file.is_named and not before.is_named:
-                files[key] = replace(before, is_named=True)
+                files[key] = replace(before, is_named=True, is_only=is_only)
+    match [*files.values()]:
+        case [Input(error=LoreError() as error)] if is_only:  # a folder that cannot be listed
+            raise error
+        case _:
+            pass
     moved = moved_to_database([file.path for file in files.values()])
     return [
         file for file in files.values()
@@ -89,7 +99,17 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
             yield from group
 
 
-def _inputs_of(path: str) -> Iterator[Input]:
+def _inputs_of(path: str, *, raises: bool) -> Iterator[Input]:
+    """Yield the inputs that a path stands for; if it stands for nothing, raise LoreError or yield it with the error."""
+    try:
+        yield from _find_inputs(path)
+    except LoreError as error:
+        if raises:
+            raise
+        yield Input(path, is_named=True, error=error)
+
+
+def _find_inputs(path: str) -> Iterator[Input]:
     if not is_pattern(path):
         yield from _inputs_at(path, is_named=True)
         return
@@ -192,6 +212,14 @@ def _identify(file: Input) -> tuple[object, Input]:
         return key, replace(file, size=packed.status_of(path).size or 0)
     stream = not stat.S_ISREG(about.st_mode)
     return key, replace(file, size=0 if stream else about.st_size, stream=stream)
+
+
+def is_passed_over(file: Input, error: LoreError) -> bool:
+    """Return whether an input with this error is skipped and counted: it is no recording, and was not expected to be.
+
+    Any other error of an input ends the run if the input is the only one; else the run is incomplete.
+    """
+    return isinstance(error, UnrecognisedError) and (file.optional or not (file.is_named or error.is_damaged))
 
 
 # request bodies in files of their own

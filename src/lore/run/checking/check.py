@@ -87,31 +87,27 @@ class CheckOutcome(Struct, frozen=True):
 def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EVERY_FILE) -> CheckOutcome:
     """Judge every recording under these paths.
 
-    A named file that is not a recording is a problem if another one is, as when a shell's pattern names both; else
-    LoreError is raised, as it is for a name that cannot be read. An interrupted run reports budgets that the judged
-    files exceed, but no unused exemption and no stale entry of the baseline, and writes no baseline.
+    Raises LoreError for an input that cannot be judged, if the user named it and nothing else; one of several inputs is
+    among the unjudged. An interrupted run reports budgets that the judged files exceed, but no unused exemption and no
+    stale entry of the baseline, and writes no baseline.
     """
     context = replace(context, tabled=run.on_ledger is not None)
     files = _list_files(paths, context, run)
     previous = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
     known_findings = None if previous is None else KnownFindings(previous)
-    totals, judged, errors = RunTotals(known_findings, recorder), 0, list[LoreError]()
+    totals, judged = RunTotals(known_findings, recorder), 0
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
             for line in result.log:
                 context.options.log(line)
             if result.error is not None:
-                if not result.problems:
-                    raise result.error
-                errors.append(result.error)
+                raise result.error
             totals.take(result)
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
-    if errors and stopped is UNSET and not totals.summary.files:
-        raise errors[0]
     notes = [*_notes(totals, context, run, paths)] if stopped is UNSET else []
     result = conclude(totals, context, paths[0], None if context.update else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0

@@ -24,7 +24,7 @@ from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead, open_input, written_at
+from lore.recording.inputs import Input, ahead, fetched_ahead, is_passed_over, open_input, written_at
 from lore.recording.opening import Options
 from lore.run.rules import PACKAGED, Dated
 
@@ -166,15 +166,14 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
         with collected_seldom():
             _judge(file, totals, context, problems, progress)
     except LoreError as error:
-        unrecognised = isinstance(error, UnrecognisedError)
-        is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-        if file.is_named and file.error is None and not is_damaged and not (unrecognised and file.optional):
-            result.error = error
-        if unrecognised and not is_damaged and result.error is None:
+        if is_passed_over(file, error):
             result.summary.skipped += 1
             result.is_complete = True
             context.options.log(f"{place.path}: not a recording, skipped")
-        elif unrecognised or result.error is None:
+        elif file.is_only:
+            result.error = error
+        else:
+            is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged
             totals.damage(problems.kept, problems.counts)  # of the part that was read
             totals.unreadable(error.message, f"{error.hint[:1].upper()}{error.hint[1:]}." if is_damaged else "")
             if context.tabled:
