@@ -8,9 +8,8 @@ import pytest
 from lore.cache.base import Simulate
 from lore.commands import common
 from lore.compaction.settings import Compaction
-from lore.config import Settings, find, policy
+from lore.config import Check, Settings, find, policy
 from lore.errors import LoreError
-from lore.judge.policy import Budgets
 
 
 def load(explicit, folder):
@@ -29,7 +28,8 @@ def test_defaults_apply_without_settings(tmp_path):
 def test_all_settings_are_read(tmp_path):
     write(tmp_path / "lore.toml", "[check]\nmin_reuse=0.5\nmax_breaks=1\nmax_lost_tokens=9\n[assemble]\ntail='user'\n")
     made = load(None, tmp_path)
-    assert (made.check.budgets, made.assemble.tail) == (Budgets(0.5, 1, 9), "user")
+    assert made.check == Check(min_reuse=0.5, max_breaks=1, max_lost_tokens=9)
+    assert made.assemble.tail == "user"
 
 
 def test_settings_of_simulations_are_read(tmp_path):
@@ -92,8 +92,8 @@ def test_named_settings_replace_all_others(tmp_path):
         "[check]\nzzz=1\n",
         "check.zzz",
         (
-            "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, min_reuse, max_breaks, "
-            "max_lost_tokens, reader"
+            "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, reader, tail_labels, "
+            "min_reuse, max_breaks, max_lost_tokens"
         ),
     ),
     ("[check]\nmin_reuse='high'\n", "min_reuse", ""),

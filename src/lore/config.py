@@ -24,7 +24,7 @@ from lore.cache.base import Simulate
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError, Where
 from lore.files import SettingsFile, WholeFile, is_named_pipe, relative, with_parents
-from lore.judge.policy import Budgets, Policy
+from lore.judge.policy import Policy
 from lore.model.codes import Audience
 from lore.model.deferred import pattern
 from lore.model.limits import SETTINGS_BYTES
@@ -37,24 +37,11 @@ LABEL = 100  # characters of a label
 
 
 class Check(Policy, frozen=True):
-    """`[check]`: the budgets of a run, and how findings count."""
+    """`[check]`: the budgets of a run, how findings count, and whom fixes address."""
 
-    min_reuse: float | None = None
-    max_breaks: int | None = None
-    max_lost_tokens: int | None = None
     reader: Audience | None = None  # audience for fixes; None: by format
     # labels that begin a program's own text (LORE149, LORE151), in addition to lore's
     tail_labels: tuple[str, ...] = ()
-
-    @property
-    def budgets(self) -> Budgets:
-        """The budgets."""
-        return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
-
-    @property
-    def policy(self) -> Policy:
-        """All but the budgets."""
-        return Policy(self.select, self.ignore, self.count_as_waste, self.per_path, self.exempt, self.max_tail_tokens)
 
     def fault(self) -> str:
         """Return the first fault of these settings; empty without one."""
@@ -62,7 +49,7 @@ class Check(Policy, frozen=True):
             if not 2 <= len(text) <= LABEL or text != text.strip() or len(text.splitlines()) != 1:
                 rule = f"one line, 2 to {LABEL} characters without white space around"
                 return f"tail_labels: {text!r} is not a label: {rule}"
-        return self.budgets.fault() or super().fault()
+        return super().fault()
 
 
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):

@@ -111,7 +111,7 @@ def test_results_of_different_settings_do_not_merge(desk):
     put("lore.toml", b"[check]\nignore = ['LORE1']\nmax_breaks = 0\n")
     result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
     once = run("check", "logs", "--json", "--config", "lore.toml")
-    assert result.json(config="lore.toml", path="logs") + "\n" == once.out
+    assert result.json(config="lore.toml") + "\n" == once.out
     with pytest.raises(LoreError, match="other settings"):
         result.json()
 
@@ -128,7 +128,7 @@ def test_exemption_covers_copy_of_its_recording(desk):
     once = run("check", "logs", "--json", "--config", "lore.toml")
     assert [row for row in once.json["findings"] if row["severity"] != "note"] == []
     result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
-    assert result.json(config="lore.toml", path="logs") + "\n" == once.out
+    assert result.json(config="lore.toml") + "\n" == once.out
 
 
 def test_named_input_that_is_unrecognised_raises(desk):

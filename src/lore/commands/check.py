@@ -48,7 +48,9 @@ class CheckOptions(Struct, frozen=True):
     min_reuse: Annotated[
         float | None,
         typer.Option(
-            "--min-reuse", help="Report requests that could reuse, by their bytes, less than this share (0 to 1)."
+            "--min-reuse",
+            help="Report requests that could reuse, by their bytes, less than this share (0 to 1); if min_reuse in the"
+            " settings is stricter, that holds.",
         ),
     ] = None
     baseline: Annotated[
@@ -129,12 +131,13 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
     if path is not None and (not path or path == STDIN):
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
-    budgets = Budgets(min_reuse=options.min_reuse)
-    if fault := budgets.fault():
+    if fault := Budgets(min_reuse=options.min_reuse).fault():
         raise LoreError(fault.replace("min_reuse", "--min-reuse", 1))
+    context = context_of(loaded, options)
+    shares = [share for share in (options.min_reuse, context.policy.min_reuse) if share is not None]
     return replace(
-        context_of(loaded, options), path=path or "", update=options.update_baseline,
-        budgets=budgets.with_defaults(loaded.settings.check.budgets),
+        context, path=path or "", update=options.update_baseline,
+        policy=replace(context.policy, min_reuse=max(shares, default=None)),
         options=Options(format=options.format, rules=loaded.settings.assemble, log=common.log(options.verbose)),
     )  # fmt: skip
 
@@ -153,7 +156,7 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     conflict = next((name for name in ruling.select if name.lower() in map(str.lower, ruling.ignore)), None)
     if conflict is not None:
         raise LoreError(f"--select and --ignore both name {conflict}", hint="leave it out of one of them")
-    context, policy = CheckContext.of(loaded), loaded.settings.check.policy
+    context, policy = CheckContext.of(loaded), loaded.settings.check
     policy = replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore))
     root = "" if options.config is not None else context.root
     return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
@@ -208,9 +211,9 @@ def _report(
         if options.quiet or all(target.kind != "terminal" for target in reports):
             common.tell(describe_interruption(stopped))
     if outcome.baselined is not None:
-        unseen_note = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         cost = known_cost(outcome.result.summary)
-        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{unseen_note}{cost}")
+        kept = f", and {outcome.unseen:,} kept that this run did not look for" if outcome.unseen else ""
+        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{cost}{kept}")
     more_commands: list[tuple[str, str]] = []
     if outcome.longest[0]:
         from lore.report.commands import compaction_advice

@@ -22,7 +22,7 @@ from lore.commands.check import context_of, protected_files
 from lore.errors import LoreError
 from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
-from lore.judge.policy import Budgets, Ruling
+from lore.judge.policy import Ruling
 from lore.judge.requests.lint import Linter, Outlook, is_refused
 from lore.judge.totals import is_unjudged, list_unjudged
 from lore.model.canonical import encode
@@ -189,7 +189,7 @@ class _Lint:
         """Examine a file, or the request of it that `name` names; raises LoreError for a name that cannot be read."""
         problems, place = Problems(), place_of(file.path, self._context.root)
         place = replace(place, audience=self._context.audience or "author")
-        ruling, before = self._context.policy.ruling(place.key, Budgets()), self.summary.requests
+        ruling, before = self._context.policy.ruling(place.key), self.summary.requests
         try:
             if file.error is not None:
                 raise file.error
@@ -305,7 +305,7 @@ class _Lint:
     def _decide(self, finding: Finding, ruling: Ruling) -> Finding | None:
         """Apply the settings to a finding. Return None, and count it, if they remove it."""
         decision = ruling.decide(finding)
-        self.summary.ignored += decision.out == "ignored"
+        self.summary.ignored += decision.out in ("ignored", "unselected")
         self.summary.exempted += decision.out == "exempted"
         return None if decision.out else decision.finding
 

@@ -26,7 +26,7 @@ from lore.errors import LoreError, Where
 from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
-from lore.judge.policy import BudgetEntries, Budgets, Decision, Policy, Ruling, decide_pair, find_over_budget
+from lore.judge.policy import BudgetEntries, Decision, Ruling, decide_pair
 from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem
@@ -36,7 +36,7 @@ from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, S
 from lore.model.turn import Turn
 
 AnyCause = TypeVar("AnyCause", Finding, CauseResult)
-VERSION = 8  # of an encoded result: changes with its fields or their meaning
+VERSION = 9  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
@@ -242,7 +242,8 @@ def count_findings(decided: Iterable[Decision], summary: Summary, costs: Costs) 
     decisions = list(decided)
     for _, out, _ in decisions:
         if out:
-            setattr(summary, out, getattr(summary, out) + 1)
+            name = "ignored" if out == "unselected" else out
+            setattr(summary, name, getattr(summary, name) + 1)
     counted_findings = [finding for finding, out, _ in decisions if not out]
     leading = count_losses(counted_findings, summary)
     known_breaks = [finding for finding, out, _ in decisions if out == "known" and finding.is_break]
@@ -348,7 +349,7 @@ class RunTotals:
         self.excused: Counter[int] = Counter()  # findings that each exemption removed
         self._known_findings, self._recorder = known_findings, recorder
         self._costs: Costs = {}
-        self._limited: dict[tuple[str, int], Summary] = {}  # sums that count against one budget
+        self.used: Counter[tuple[str, int]] = Counter()  # what counts against a budget: its name and entry
         self._findings: list[Finding] = []
         self._kept: Counter[str] = Counter()
         self._problems: list[Problem] = []
@@ -375,6 +376,7 @@ class RunTotals:
                 decisions = [self._match_baseline(decided, result.key) for decided in turn.found]
                 known_codes |= {decided.finding.code for decided in decisions if self._is_known(decided)}
                 self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
+                self._count_against_budgets(decisions, result.limited)
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
         self._count(result)
         if (unseen := result.unseen) is not None:
@@ -385,15 +387,19 @@ class RunTotals:
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
     def _match_baseline(self, decided: Decision, key: str) -> Decision:
-        """Return a finding as `known` if the baseline has it, which is used up, or a new one records it."""
+        """Return a finding as `known` if the baseline has it, which is used up, or a new one records it.
+
+        A break that is not selected is then ignored: it counts against budgets otherwise.
+        """
         finding, recorder = decided.finding, self._recorder
-        if decided.out or not can_have_entry(finding.code, finding.severity):
+        is_counted = not decided.out or (decided.out == "unselected" and finding.is_break)
+        if not is_counted or not can_have_entry(finding):
             return decided
         if recorder is not None:
             recorder.add(finding, key)
         elif self._known_findings is None or not self._known_findings.take(finding.fingerprint):
             return decided
-        return decided._replace(out="known")
+        return decided._replace(out="ignored" if decided.out else "known")
 
     def _is_known(self, decided: Decision) -> bool:
         """Return whether the baseline has a finding; a removed one about unjudged parts is looked up and used up."""
@@ -410,17 +416,15 @@ class RunTotals:
         if result.session is not None and (not result.session or result.session not in self._sessions):
             self.summary.sessions += 1
             self._sessions.add(result.session)
-        for name, entry in zip(BudgetEntries._fields, result.limited, strict=True):
-            _add(self._limited.setdefault((name, entry), Summary()), result.summary)
         (self.complete_keys if result.is_complete else self.partial_keys).add(result.key)
 
-    def find_over_budget(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
-        """Yield a finding for each sum over its budget, of the run or of an entry of `per_path`."""
-        entries = [(budgets, place, ""), *((entry, Place(entry.path), entry.path) for entry in policy.per_path)]
-        for name in BudgetEntries._fields:
-            for number, (limits, where, path) in enumerate(entries, -1):
-                sums = self._limited.get((name, number), Summary())
-                yield from find_over_budget(sums, Budgets(**{name: getattr(limits, name)}), where, path)
+    def _count_against_budgets(self, decisions: Iterable[Decision], limited: BudgetEntries) -> None:
+        """Count the cache break of a turn, if it has an unexpected one that is not ignored, exempted or known."""
+        breaks = [finding for finding, out, _ in decisions if finding.is_break and out in ("", "unselected")]
+        leading = max(breaks, key=weight_of, default=None)
+        if leading is not None and leading.kind != "expected":
+            self.used["max_breaks", limited.max_breaks] += 1
+            self.used["max_lost_tokens", limited.max_lost_tokens] += leading.lost_tokens or 0
 
     def conclude(
         self, findings: Iterable[Finding], ruling: Ruling, redact: Callable[[Finding], Finding] | None = None

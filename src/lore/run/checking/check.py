@@ -7,8 +7,8 @@ Findings come in the order of the files and of their lines, whatever judges the 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -22,11 +22,12 @@ from lore.files import current_folder
 from lore.judge import baseline
 from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings
+from lore.judge.policy import BudgetEntries, PerPath
 from lore.judge.totals import FileResult, RunTotals
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.evidence import Unneeded
+from lore.model.evidence import OverBudget, Unneeded
 from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
@@ -73,8 +74,8 @@ class CheckOutcome(Struct, frozen=True):
     failed: bool  # a finding is an error
     unjudged: list[Problem] = []  # why requests, or whole files, could not be judged
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
-    baselined: int | None = None  # findings of the baseline that was written
-    unseen: int = 0  # of them, those that this run did not look for
+    baselined: int | None = None  # findings of this run in the baseline that was written
+    unseen: int = 0  # findings that it keeps, and that this run did not look for
     longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
@@ -94,7 +95,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     context = replace(context, tabled=run.on_ledger is not None)
     files = _list_files(paths, context, run)
     previous = _read_baseline(context)
-    recorder = BaselineRecorder() if context.update else None
+    recorder = BaselineRecorder(context.option_ruling) if context.update else None
     known_findings = None if previous is None else KnownFindings(previous)
     totals, judged = RunTotals(known_findings, recorder), 0
     with closing(_judge_files(files, run, context)) as results:
@@ -109,7 +110,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     notes = [*_notes(totals, context, run, paths)] if stopped is UNSET else []
-    result = conclude(totals, context, paths[0], None if context.update else known_findings, is_all=stopped is UNSET)
+    result = conclude(totals, context, None if context.update else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
         entries, unseen_count = baseline.renew_entries(
@@ -119,7 +120,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             file.write(baseline.encode(entries))
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
-        baselined=None if entries is None else sum(entry.count for entry in entries), unseen=unseen_count,
+        baselined=None if entries is None else result.summary.known, unseen=unseen_count,
         longest=totals.longest,
     )  # fmt: skip
 
@@ -156,20 +157,17 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
 
 
 def conclude(
-    totals: RunTotals, context: CheckContext, path: str, known_findings: KnownFindings | None = None, *,
-    is_all: bool = True,
-) -> CheckResult:  # fmt: skip
-    """Return the result of all files; findings about budgets of the run name `path`.
-
-    `known_findings` are the findings of the baseline; `is_all`: all files were judged.
-    """
-    findings = [*totals.find_over_budget(context.budgets, context.policy, place_of(path, context.root))]
+    totals: RunTotals, context: CheckContext, known_findings: KnownFindings | None = None, *, is_all: bool = True
+) -> CheckResult:
+    """Return the result of all files; `known_findings` are those of the baseline, `is_all`: all files were judged."""
+    lines = _lines_of_settings(context.settings)
+    findings = [*_find_over_budget(totals, context, lines)]
     if is_all:
-        findings += unused_exemptions(totals, context)
+        findings += unused_exemptions(totals, context, lines)
         if known_findings is not None:
             could_match = partial(_could_match, totals, context)
             findings += baseline.find_stale(known_findings, place_of(context.path, context.root), could_match)
-    totals.conclude(findings, context.ruling(""), context.redactor)
+    totals.conclude(findings, context.policy.ruling(""), context.redactor)
     return totals.checked()
 
 
@@ -269,20 +267,47 @@ def judge_in_worker(file: Input, context: CheckContext) -> FileResult:
     return result
 
 
-_EXEMPTION = pattern(rb"^[ \t]*\[\[[ \t]*(?:tool\.lore\.)?check\.exempt[ \t]*\]\]", re.MULTILINE)
+_TABLE_OR_KEY = pattern(r"[ \t]*(?:(\[\[?)[ \t]*(?:tool\.lore\.)?([\w.]+)[ \t]*\]|([\w.]+)[ \t]*=)")
 
 
-def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Finding]:
+def _lines_of_settings(file: str) -> dict[str, int]:
+    """Return the lines of tables and keys in a settings file, by their paths (`check.exempt[0]`); none without."""
+    lines, counts, table = dict[str, int](), Counter[str](), ""
+    with suppress(OSError):
+        for number, text in enumerate(Path(file).read_text("utf-8", "replace").splitlines(), 1):
+            if (match := _TABLE_OR_KEY.match(text)) is None:
+                continue
+            brackets, name, key = match.groups()
+            if name:
+                table = name if brackets == "[" else f"{name}[{counts[name]}]"
+                counts[name] += 1
+            lines.setdefault(f"{table}.{key}".lstrip(".") if key else table, number)
+    return lines
+
+
+def _find_over_budget(totals: RunTotals, context: CheckContext, lines: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield a finding for each budget in the settings, of the run or of an entry of `per_path`, that is exceeded."""
+    place = Place(context.settings or "lore.toml")
+    for name in BudgetEntries._fields:
+        for number, limits in enumerate((context.policy, *context.policy.per_path), -1):
+            used, most = totals.used[name, number], getattr(limits, name)
+            if most is not None and used > most:
+                key = f"check.{name}" if number < 0 else f"check.per_path[{number}].{name}"
+                path = limits.path if isinstance(limits, PerPath) else ""
+                code, evidence = Code.BREAKS_ABOVE_BUDGET, OverBudget("breaks", used, most, path)
+                if name == "max_lost_tokens":
+                    code, evidence = Code.LOST_TOKENS_ABOVE_BUDGET, OverBudget("lost-tokens", used, most, path)
+                yield finding(code, place, evidence, json_path=key, line=lines.get(key))
+
+
+def unused_exemptions(totals: RunTotals, context: CheckContext, lines: Mapping[str, int]) -> Iterator[Finding]:
     """Yield a finding for each exemption in the settings that no finding of this run needed."""
-    policy, lines = context.policy, list[int]()
+    policy = context.policy
     looks_for, may_be_needed = cache(context.option_ruling.looks_for), cache(_unjudged_matcher(totals, context.root))
     partly, whole = (
         {number for key in keys for number in policy.exempt_paths.numbers(key)}
         for keys in (totals.partial_keys, totals.complete_keys)
     )
-    with suppress(OSError):
-        data = Path(context.settings).read_bytes() if policy.exempt else b""
-        lines = [data.count(b"\n", 0, match.start()) + 1 for match in _EXEMPTION.finditer(data)]
     for number, exempt in enumerate(policy.exempt):
         if totals.excused[number] or number in partly or not looks_for(exempt.code.upper()):
             continue
@@ -290,8 +315,7 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
             where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
             evidence = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
             place, at = Place(context.settings or "lore.toml"), f"check.exempt[{number}]"
-            at_line = lines[number] if len(lines) == len(policy.exempt) else None  # else they are no tables
-            yield finding(Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=at_line)
+            yield finding(Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=lines.get(at))
 
 
 def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:

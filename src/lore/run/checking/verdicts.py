@@ -15,7 +15,7 @@ from lore.files import relative
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
-from lore.judge.policy import NO_POLICY, Budgets, Policy, Ruling
+from lore.judge.policy import EVERYTHING, NO_POLICY, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
@@ -89,10 +89,9 @@ class CheckContext(Struct, frozen=True):
     path: str = ""  # the baseline's file; empty: no baseline
     update: bool = False  # write a new baseline
     redact: bool = False  # results hold no content
-    option_ruling: Ruling = Ruling()  # `--select` and `--ignore`, which limit what this run looks for
+    option_ruling: Ruling = EVERYTHING  # `--select` and `--ignore`, which limit what this run looks for
     dated: Dated = PACKAGED
     audience: Audience | None = None  # the audience for fixes; None: chosen by the format
-    budgets: Budgets = Budgets()
     options: Options = field(default_factory=Options)
     tabled: bool = False  # results have the recording's ledger
 
@@ -101,14 +100,10 @@ class CheckContext(Struct, frozen=True):
         """Return how the settings say that recordings are checked; paths in them begin at their file."""
         settings, file, check = loaded.settings, loaded.file, loaded.settings.check
         return cls(
-            policy=check.policy, settings="" if file is None else corpus.show(relative(file)),
+            policy=check, settings="" if file is None else corpus.show(relative(file)),
             root="" if file is None else os.path.dirname(file), dated=Dated.of(loaded), audience=check.reader,
-            budgets=check.budgets, options=Options(rules=settings.assemble),
+            options=Options(rules=settings.assemble),
         )  # fmt: skip
-
-    def ruling(self, key: str) -> Ruling:
-        """Return the policy for one file."""
-        return self.policy.ruling(key, self.budgets)
 
     def is_exempted(self, key: str) -> bool:
         """Return whether an exemption names a file: it is counted first, so that copies of its requests are not."""
@@ -158,7 +153,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     """
     load_plugins()
     place, problems = place_of(file.path, context.root), Problems()
-    totals = FileTotals(place, context.ruling(place.key), context.redactor)
+    totals = FileTotals(place, context.policy.ruling(place.key), context.redactor)
     result = totals.result
     try:
         if file.error is not None:
