@@ -497,6 +497,17 @@ def test_unusable_baseline_is_an_error_with_hint(args, said):
     assert "hint:" in result.err
 
 
+@pytest.mark.parametrize("wrap", [
+    lambda body: {"request": body},
+    lambda body: {"request": {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "body": body}},
+])  # fmt: skip
+def test_finding_names_its_line_in_a_document(wrap):
+    Path("c.json").write_text(json.dumps([*map(wrap, clock(1, 2))], indent=2), encoding="utf-8")
+    lines = Path("c.json").read_text(encoding="utf-8").splitlines()
+    (line,) = [number for number, text in enumerate(lines, 1) if "02:00" in text]
+    assert f"::error file=c.json,line={line},title=LORE101" in lore("check", "c.json", "--report", "github").out
+
+
 def test_annotation_names_the_missing_file(desk):
     name = waste()
     result = lore("check", f"old/{name}", "--report", "github")

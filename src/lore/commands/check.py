@@ -74,7 +74,7 @@ class CheckOptions(Struct, frozen=True):
     format: flags.Format = None
     config: flags.Config = None
     verbose: flags.Verbose = False
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print findings only.")] = False
+    quiet: flags.Quiet = False
 
 
 @common.takes(CheckOptions)
@@ -90,7 +90,6 @@ def run(options: CheckOptions) -> int:
     [[check.per_path]]: path, and other settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps
     chain, json_path. Paths are relative to the settings file; `*` is one name, `**` any folders.
     """
-    common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     loaded = common.find_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
@@ -145,8 +144,10 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
 def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckContext:
     """Return settings combined with options: `--select` replaces the settings' codes, `--ignore` adds to them.
 
-    Paths in settings are relative to their file, or to the working directory if the file was named.
+    Paths in settings are relative to their file, or to the working directory if the file was named. Raises LoreError
+    for options that contradict each other.
     """
+    common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     select, ignore = (  # several may be joined by commas
         tuple(part.strip() for text in selectors or () for part in text.split(",") if part.strip())
         for selectors in (options.select, options.ignore)

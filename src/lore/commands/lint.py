@@ -42,7 +42,7 @@ from lore.report.forms.junit import Junit
 from lore.report.forms.lint import LintTerminal, worded_lint
 from lore.report.forms.registry import Report
 from lore.report.redacted import redacted
-from lore.run.checking.verdicts import CheckContext, place_of
+from lore.run.checking.verdicts import CheckContext, place_of, with_line
 from lore.run.outputs import parse_targets, reporting_errors, write_reports
 from lore.tokens.o200k import Counter
 
@@ -73,6 +73,7 @@ class LintOptions(common.CommonOptions, frozen=True):
     as_json: flags.AsJson = False
     dialect: flags.Dialect = None
     format: flags.Format = None
+    quiet: flags.Quiet = False
 
 
 @common.takes(LintOptions)
@@ -99,7 +100,7 @@ def run(options: LintOptions) -> int:
     ):
         result, unjudged = _lint(options, context, progress)
     junit = Junit([row.path for row in result.requests], unjudged)
-    writers: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
+    writers: dict[str, Report] = {"terminal": LintTerminal(quiet=options.quiet), "junit": junit}
     with common.writing():
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
     common.name_unjudged(unjudged)
@@ -230,7 +231,7 @@ class _Lint:
             remaining = [entry for unit, entry in units.items() if unit not in failing]
             for group in filter(None, ([*failing.values()], remaining)):
                 top = max(group, key=lambda entry: entry.finding.stake_tokens or 0)
-                finding = replace(top.finding, requests=sum(entry.requests for entry in group))
+                finding = with_line(replace(top.finding, requests=sum(entry.requests for entry in group)))
                 findings.append(worded_lint(finding, top.where, redact=self._context.redact))
         findings.sort(key=lambda finding: _ORDER.index(finding.severity))
         sums, rows, problems = self.summary, self._rows, self.problems

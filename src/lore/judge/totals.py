@@ -123,12 +123,12 @@ def _error_of(kind: type, fields: Any) -> LoreError:
 
 
 class FileTotals:
-    """Collects the results of judging one file; `redact` is applied to each finding."""
+    """Collects the results of judging one file; `complete` is applied to each finding."""
 
-    def __init__(self, place: Place, ruling: Ruling, redact: Callable[[Finding], Finding] | None = None) -> None:
+    def __init__(self, place: Place, ruling: Ruling, complete: Callable[[Finding], Finding] | None = None) -> None:
         self.place = place
         self.result = FileResult(key=place.key, limited=ruling.limited)
-        self._ruling, self._redact = ruling, redact
+        self._ruling, self._complete = ruling, complete
         self._kept: Counter[str] = Counter()
         self._inherited_compactions = 0
         self._inherited: set[str] = set()  # chains with requests of the session that this one was forked from
@@ -203,7 +203,7 @@ class FileTotals:
         """Return the decisions as they are stored: without words if they are removed, or past a limit."""
         decisions: list[Decision] = []
         for decision in decided:
-            finding = decision.finding if self._redact is None else self._redact(decision.finding)
+            finding = decision.finding if self._complete is None else self._complete(decision.finding)
             self._kept[finding.severity] += not decision.out
             if decision.out or self._kept[finding.severity] > FINDINGS_KEPT:
                 finding = replace(finding, message="", evidence=None, also=())
@@ -427,12 +427,12 @@ class RunTotals:
             self.used["max_lost_tokens", limited.max_lost_tokens] += leading.lost_tokens or 0
 
     def conclude(
-        self, findings: Iterable[Finding], ruling: Ruling, redact: Callable[[Finding], Finding] | None = None
+        self, findings: Iterable[Finding], ruling: Ruling, complete: Callable[[Finding], Finding] | None = None
     ) -> None:
-        """Count the findings about the whole run and list those that remain; `redact` is applied to each."""
+        """Count the findings about the whole run and list those that remain; `complete` is applied to each."""
         decided = [self._match_baseline(ruling.decide(entry), entry.path) for entry in findings]
         self.failed = count_findings(decided, self.summary, {}) or self.failed
-        self._keep(entry.finding if redact is None else redact(entry.finding) for entry in decided if not entry.out)
+        self._keep(entry.finding if complete is None else complete(entry.finding) for entry in decided if not entry.out)
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         """List findings that have words, up to a limit."""

@@ -230,8 +230,8 @@ class Finding(Struct, frozen=True):
 
     code: str  # such as `LORE104`
     name: str  # of the code, in words joined by hyphens
-    # of a cache break: expected, waste or unattributable; of any other finding only another word for its severity: damage
-    # of a recording (LORE2xx) that makes verdicts wrong has the kind waste, and no prompt was wasted
+    # of a cache break: expected, waste or unattributable; of any other finding it only goes with the severity: damage
+    # of a recording (LORE2xx) that makes verdicts wrong has the kind waste, though no prompt is wasted
     kind: CauseKind
     severity: Severity  # error, warning or note
     path: str  # the file or folder; a stored or remote session by its URL; of a budget the settings file

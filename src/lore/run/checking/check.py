@@ -167,7 +167,7 @@ def conclude(
         if known_findings is not None:
             could_match = partial(_could_match, totals, context)
             findings += baseline.find_stale(known_findings, place_of(context.path, context.root), could_match)
-    totals.conclude(findings, context.policy.ruling(""), context.redactor)
+    totals.conclude(findings, context.policy.ruling(""), context.complete)
     return totals.checked()
 
 

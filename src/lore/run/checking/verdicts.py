@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from lore.cache.counts import self_contradiction, too_few_tokens
 from lore.errors import LoreError
 from lore.files import relative
+from lore.formats.documents import end_of_value
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
@@ -19,7 +21,9 @@ from lore.judge.policy import EVERYTHING, NO_POLICY, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
+from lore.model.jsonslice import value_at
 from lore.model.ledger import Ledger
+from lore.model.limits import RECORD_BYTES
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
@@ -114,14 +118,41 @@ class CheckContext(Struct, frozen=True):
         self.policy.check_selectors(f"{self.settings}: check." if self.settings else "check.")
         self.dated.check_file()
 
-    @property
-    def redactor(self) -> Callable[[Finding], Finding] | None:
-        """The function that redacts a finding, if this run redacts."""
+    def complete(self, finding: Finding) -> Finding:
+        """Return a finding with its line, and without content if this run redacts."""
+        finding = with_line(finding)
         if not self.redact:
-            return None
+            return finding
         from lore.report.redacted import redacted_finding  # noqa: PLC0415 - few runs redact
 
-        return redacted_finding
+        return redacted_finding(finding)
+
+
+def with_line(finding: Finding) -> Finding:
+    """Return an error or warning at the line of its place in the request, if its JSON record has several lines."""
+    path, line = finding.path, finding.line
+    if line is None or not finding.json_path or finding.severity == "note" or not path.endswith((".json", ".har")):
+        return finding
+    try:
+        record = _record_at(path, line, os.stat(path).st_mtime_ns)
+    except (OSError, ValueError):  # it is not in a local file
+        return finding
+    from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
+
+    for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
+        if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
+            return replace(finding, line=line + record.count(b"\n", 0, span[0]))
+    return finding
+
+
+@lru_cache(maxsize=1)  # a record may have many findings
+def _record_at(path: str, line: int, written: int) -> bytes:  # noqa: ARG001 - a file that changes is read again
+    """Return the JSON value with which a line of a file begins; empty if there is none. Raises OSError."""
+    with open(path, "rb") as file:
+        for _ in range(line - 1):
+            file.readline()
+        data = file.read(RECORD_BYTES).lstrip(b" \t")
+    return data[: max(0, end_of_value(memoryview(data), 0) or 0)]
 
 
 def processes_for(files: list[Input], jobs: int) -> int:
@@ -153,7 +184,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     """
     load_plugins()
     place, problems = place_of(file.path, context.root), Problems()
-    totals = FileTotals(place, context.policy.ruling(place.key), context.redactor)
+    totals = FileTotals(place, context.policy.ruling(place.key), context.complete)
     result = totals.result
     try:
         if file.error is not None:
