@@ -81,14 +81,14 @@ class CheckOptions(Struct, frozen=True):
 def run(options: CheckOptions) -> int:
     """Find cache breaks in recordings: the cause, cost and fix of each.
 
-    Exit code 1 if a recording wastes its cache, or damage makes its judgement wrong; 2 if a name or a setting is wrong;
-    3 if something could not be judged, such as a file of which no request could be read.
+    Exit code 1 if a finding is an error: waste, damage that makes verdicts wrong, an exceeded budget; 2 if a setting is
+    wrong, or the only input is not a recording; 3 if some input could not be judged, and the others were.
     `lore explain CODE` says what a finding means.
 
     Settings are in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste (lists of
-    codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens, max_tail_tokens.
-    [[check.per_path]]: path, and other settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps
-    chain, json_path. Paths are relative to the settings file; `*` is one name, `**` any folders.
+    codes, their beginnings or names), max_tail_tokens; and budgets, judged whatever is selected: min_reuse, max_breaks,
+    max_lost_tokens. [[check.per_path]]: path, and other settings for these recordings. [[check.exempt]]: code, path,
+    reason, and perhaps chain, json_path. Paths are relative to the settings file; `*` is one name, `**` any folders.
     """
     loaded = common.find_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)

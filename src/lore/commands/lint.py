@@ -82,8 +82,8 @@ def run(options: LintOptions) -> int:
 
     One request is enough: nothing is compared, and no usage is needed. `lore check` compares requests and says what
     really changed. Exit code 1 if a provider refuses the request, a breakpoint has no effect, or no request of a file
-    would be cached (one below the model's minimum is a note); 2 if a name cannot be read, 3 if not everything could be
-    examined. [check] in lore.toml holds here, too: select, ignore, count_as_waste, exempt.
+    would be cached (one below the model's minimum is a note); 2 if the only input holds no request, 3 if some input
+    could not be examined. [check] in lore.toml holds here, too: select, ignore, count_as_waste, exempt.
     """
     verbose = options.verbose
     loaded, audience = common.find_settings(options.config), common.audience_named(options.audience)

@@ -79,7 +79,7 @@ def run(options: SimulateOptions) -> int:
     its time in UTC, the tokens predicted to be read, those billed, and the cause of the loss. A prediction is made
     before the usage of its turn is read.
 
-    Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
+    Exit code 2 if the only input is not a recording, 3 if some input could not be read, or only in part.
     """
     common.refuse(
         (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
