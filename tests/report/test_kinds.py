@@ -198,7 +198,7 @@ def test_annotations_beyond_ten_are_counted():
     lines = text("github", checked(*many), verbose=True).splitlines()
     assert [sum(line.startswith(f"::{level} ") for line in lines) for level in ("error", "notice")] == [10, 10]
     assert "m24" in lines[0]
-    assert lines[-1].endswith("15 errors and 3 notes more: GitHub shows 10 of each level; the step summary lists them")
+    assert lines[-1].endswith("15 errors, 3 notes more: GitHub shows 10 of each level; the step summary lists them")
 
 
 def test_long_recording_hides_no_other_annotation():

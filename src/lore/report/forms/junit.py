@@ -62,15 +62,15 @@ def _add_case(
     """Add the test case of a recording; return `failure`, `error` (it was not judged) or "" if it passed."""
     shown_path = visible(path_below(path).removeprefix("./"))  # `lore check` and `lore check .` name a test alike
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
-    line = next((finding.line for finding in findings if finding.line is not None), None)
-    if line is not None:
-        case.set("line", str(line))
     kind, message, failing = "", "", [finding for finding in findings if finding.severity == "error"]
     if failing:
         kind = "failure"
         message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(failing)))
     elif unjudged:
         kind, message, failing = "error", f"not judged: {unjudged}", findings
+    line = next((finding.line for finding in (*failing, *findings) if finding.line is not None), None)
+    if line is not None:
+        case.set("line", str(line))
     if kind:
         attributes = {"message": visible(message), "type": visible(message.partition(",")[0].partition(":")[0])}
         SubElement(case, kind, attributes).text = _write(failing, verbose=verbose)
