@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -55,13 +55,7 @@ class Check(Policy, frozen=True):
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
     """`[sessions]`: after `gap_secs` of silence a session is learnt from; 0 is off."""
 
-    gap_secs: int = 300
-
-    def fault(self) -> str:
-        """Return the first fault; empty without one."""
-        if self.gap_secs < 0:
-            return "gap_secs is below 0"
-        return f"gap_secs is above {MOST_SECS:,}" if self.gap_secs > MOST_SECS else ""
+    gap_secs: Annotated[int, msgspec.Meta(ge=0, le=MOST_SECS)] = 300
 
 
 class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -238,7 +232,7 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
         raise LoreError(f"{path}: {message}", hint=hint, where=Where(path)) from None
     except LoreError as error:
         raise LoreError(f"{path}: assemble.{error.message}", where=Where(path)) from None
-    for name in Settings.__struct_fields__:
+    for name in ("check", "assemble", "simulate", "compaction", "memory"):
         section = getattr(settings, name)
         if fault := "" if section is None else section.fault():
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
@@ -268,6 +262,7 @@ def _rename_hands(table: dict[str, Any], path: str) -> None:
 
 _UNKNOWN = pattern(r"Object contains unknown field `(.*)`", re.DOTALL)
 _TYPES = pattern(r"Expected `(?P<expected>[^`]+)`, got `(?P<actual>[^`]+)`")
+_RANGE = pattern(r"Expected `(int|float)` ([<>])= (\S+)")
 _MISSING = pattern(r"Object missing required field `(\w+)`")
 _WORDS = {
     "array": "a list", "object": "a table", "str": "a text", "int": "a whole number", "float": "a number",
@@ -281,7 +276,7 @@ def _explain_error(message: str) -> tuple[str, str]:
     message, _, place = message.partition(" - at `$")
     place = place.strip(".`")
     names = re.sub(r"\[\d+\]", "", place).split(".") if place else []
-    place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", place)
+    place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", place.replace("].", "]: "))
     if unknown := _UNKNOWN.fullmatch(message):
         key, valid_keys = ".".join((*names, unknown[1])), [field.encode_name for field in _fields_of(_type_at(names))]
         from difflib import get_close_matches  # noqa: PLC0415 - only for an error
@@ -291,6 +286,9 @@ def _explain_error(message: str) -> tuple[str, str]:
         return f"unknown key {key}", hint
     if missing := _MISSING.fullmatch(message):
         return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
+    if limit := _RANGE.fullmatch(message):
+        bound = "at least" if limit[2] == ">" else "at most"
+        return f"{place} has to be {_WORDS[limit[1]]} of {bound} {limit[3].removesuffix('.0')}", ""
     types = _TYPES.fullmatch(message)
     if types is None:
         type_ = _type_at(names)

@@ -138,11 +138,6 @@ def test_exemption_needs_code_path_and_reason(name):
     assert Policy(exempt=(exemption,)).fault() == f"exempt, entry 1: {name} is empty"
 
 
-def test_budgets_of_a_path_are_checked():
-    assert "min_reuse" in Policy(per_path=(PerPath(path="a", min_reuse=2),)).fault()
-    assert Policy(per_path=(PerPath(path=" "),)).fault() == "per_path, entry 1: path is empty"
-
-
 # Each was taken without a word and matched nothing: the first on any machine, the others on some.
 @pytest.mark.parametrize("path", ["/srv/logs", "~/logs", "C:/logs", "logs\\**"])
 def test_path_that_matches_nothing_is_refused(path):

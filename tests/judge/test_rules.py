@@ -5,7 +5,7 @@ import pytest
 from helpers.each import each
 from lore.judge.base import damage, finding, findings_of, fingerprint
 from lore.judge.chains.chain import ComparedChain
-from lore.judge.policy import Budgets, Ruling, decide_pair
+from lore.judge.policy import Ruling, decide_pair
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem
 from lore.model.events import Usage
@@ -146,17 +146,3 @@ def test_pair_within_budget_or_expected_is_no_finding(limit, changes):
 
 def test_pair_without_reusable_prefix_meets_every_budget():
     assert below_reuse(pair({"messages": []}, LEFT), 1.0) == []
-
-
-@each("budgets, field", [
-    (Budgets(min_reuse=0.5, max_breaks=1, max_lost_tokens=1), ""),
-    (Budgets(), ""),
-    (Budgets(min_reuse=1.5), "min_reuse"),
-    (Budgets(min_reuse=-0.1), "min_reuse"),
-    (Budgets(min_reuse=float("nan")), "min_reuse"),
-    (Budgets(max_breaks=-1), "max_breaks"),
-    (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
-])  # fmt: skip
-def test_impossible_budgets_have_a_fault(budgets, field):
-    assert field in budgets.fault()
-    assert bool(budgets.fault()) == bool(field)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from lore.commands import common
 from lore.config import Loaded
 from lore.errors import LoreError, lacks_plug_in
-from lore.judge.policy import Budgets, Policy, Ruling
+from lore.judge.policy import Policy, Ruling
 from lore.model.results import CheckResult, Summary
 from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
@@ -130,8 +130,8 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
     if path is not None and (not path or path == STDIN):
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
-    if fault := Budgets(min_reuse=options.min_reuse).fault():
-        raise LoreError(fault.replace("min_reuse", "--min-reuse", 1))
+    if options.min_reuse is not None and not 0 <= options.min_reuse <= 1:
+        raise LoreError(f"--min-reuse {options.min_reuse:g} is not a share from 0 to 1", hint="0.9 is 90 %")
     context = context_of(loaded, options)
     shares = [share for share in (options.min_reuse, context.policy.min_reuse) if share is not None]
     return replace(

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from lore.errors import LoreError
@@ -27,7 +27,7 @@ from lore.model.cause import Place
 from lore.model.codes import CODES, SEVERITY, Code
 from lore.model.evidence import OverBudget, TailReplaced
 from lore.model.patterns import PathIndex, matches_name
-from lore.model.results import Finding
+from lore.model.results import Count, Finding
 
 Out: TypeAlias = Literal["", "unselected", "ignored", "exempted", "known"]
 MAX_TAIL_TOKENS = 2_000  # tokens of a replaced tail: a longer one is a warning (`max_tail_tokens` sets it)
@@ -37,19 +37,9 @@ OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 class Budgets(Struct, frozen=True, kw_only=True):
     """`min_reuse` holds for every pair (0 to 1); `max_breaks` and `max_lost_tokens` for the whole run."""
 
-    min_reuse: float | None = None
-    max_breaks: int | None = None
-    max_lost_tokens: int | None = None
-
-    def fault(self) -> str:
-        """Return the error in these budgets, or an empty text."""
-        if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
-            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1 (0.9 is 90 %)"
-        for name in ("max_breaks", "max_lost_tokens"):
-            value: int | None = getattr(self, name)
-            if value is not None and value < 0:
-                return f"{name} is negative"
-        return ""
+    min_reuse: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_breaks: Count | None = None
+    max_lost_tokens: Count | None = None
 
 
 class PerPath(Budgets, frozen=True, forbid_unknown_fields=True):
@@ -87,16 +77,12 @@ class Policy(Budgets, frozen=True, dict=True, forbid_unknown_fields=True):  # `d
     count_as_waste: tuple[str, ...] = ()
     per_path: tuple[PerPath, ...] = ()
     exempt: tuple[Exempt, ...] = ()
-    max_tail_tokens: int = MAX_TAIL_TOKENS
+    max_tail_tokens: Count = MAX_TAIL_TOKENS
 
     def fault(self) -> str:
         """Return the error in these settings, or an empty text."""
-        if fault := super().fault():
-            return fault
-        if self.max_tail_tokens < 0:
-            return "max_tail_tokens is negative"
         for number, entry in enumerate(self.per_path, 1):
-            if fault := entry.fault() or _path_fault(entry.path):
+            if fault := _path_fault(entry.path):
                 return f"per_path, entry {number}: {fault}"
         for number, entry in enumerate(self.exempt, 1):
             empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(entry, name).strip()), "")
