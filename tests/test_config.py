@@ -91,10 +91,7 @@ def test_named_settings_replace_all_others(tmp_path):
     (
         "[check]\nzzz=1\n",
         "check.zzz",
-        (
-            "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, reader, tail_labels, "
-            "min_reuse, max_breaks, max_lost_tokens"
-        ),
+        "known keys: per_path, exempt, max_tail_tokens, reader, tail_labels, select, ignore, count_as_waste",
     ),
     ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
     ("[check]\nmax_breaks=1.5\n", "max_breaks", ""),

@@ -144,6 +144,7 @@ def test_path_that_matches_nothing_is_refused(path):
     fault = Policy(per_path=(PerPath(path=path),)).fault()
     assert fault.startswith(f"per_path, entry 1: path {path!r}")
     assert "write " in fault
+    assert Policy(per_path=(PerPath(path=" "),)).fault() == "per_path, entry 1: path is empty"
     assert Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault().startswith("exempt, entry 1: path ")
 
 

@@ -34,21 +34,21 @@ MAX_TAIL_TOKENS = 2_000  # tokens of a replaced tail: a longer one is a warning 
 OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 
-class Budgets(Struct, frozen=True, kw_only=True):
-    """`min_reuse` holds for every pair (0 to 1); `max_breaks` and `max_lost_tokens` for the whole run."""
+class Criteria(Struct, frozen=True, kw_only=True):
+    """Selectors, and budgets: `min_reuse` (0 to 1) holds for every pair, the others for the whole run."""
 
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    count_as_waste: tuple[str, ...] = ()
     min_reuse: Annotated[float, Meta(ge=0, le=1)] | None = None
     max_breaks: Count | None = None
     max_lost_tokens: Count | None = None
 
 
-class PerPath(Budgets, frozen=True, forbid_unknown_fields=True):
-    """Settings for the recordings that a pattern names, and their budgets."""
+class PerPath(Criteria, frozen=True, forbid_unknown_fields=True):
+    """Criteria for the recordings that a pattern names."""
 
     path: str  # the pattern
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    count_as_waste: tuple[str, ...] = ()
 
 
 class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,12 +69,9 @@ class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.json_path is None or matches_name(self.json_path, finding.json_path or "")
 
 
-class Policy(Budgets, frozen=True, dict=True, forbid_unknown_fields=True):  # `dict`: for cached properties
+class Policy(Criteria, frozen=True, dict=True, forbid_unknown_fields=True):  # `dict`: for cached properties
     """How findings count, and the budgets of a run."""
 
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    count_as_waste: tuple[str, ...] = ()
     per_path: tuple[PerPath, ...] = ()
     exempt: tuple[Exempt, ...] = ()
     max_tail_tokens: Count = MAX_TAIL_TOKENS

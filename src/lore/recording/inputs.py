@@ -61,21 +61,24 @@ def inputs(
     files: dict[object, Input] = {}
     is_only = len(paths) == 1 if is_only is None else is_only
     for path in paths:
-        for file in _inputs_of(path, raises=is_only):
-            key, file = _identify(file)
-            if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
-                continue
-            before = files.setdefault(key, replace(file, is_only=is_only and file.is_named))
-            if file.is_named and not before.is_named:
-                files[key] = replace(before, is_named=True, is_only=is_only)
-    match [*files.values()]:
-        case [Input(error=LoreError() as error)] if is_only:  # a folder that cannot be listed
-            raise error
-        case _:
-            pass
-    moved = moved_to_database([file.path for file in files.values()])
+        try:
+            for file in _inputs_of(path):
+                key, file = _identify(file)
+                if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
+                    continue
+                before = files.setdefault(key, replace(file, is_only=is_only and file.is_named))
+                if file.is_named and not before.is_named:
+                    files[key] = replace(before, is_named=True, is_only=is_only)
+        except LoreError as error:
+            if is_only:
+                raise
+            files[path] = Input(path, is_named=True, error=error)
+    listed = list(files.values())
+    if is_only and len(listed) == 1 and (error := listed[0].error) is not None:  # a folder that cannot be listed
+        raise error
+    moved = moved_to_database([file.path for file in listed])
     return [
-        file for file in files.values()
+        file for file in listed
         if (file.is_named or file.path not in moved)
         and (is_wanted is None or filesystem.is_remote(file.path) or is_wanted(file))
     ]  # fmt: skip
@@ -99,17 +102,7 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
             yield from group
 
 
-def _inputs_of(path: str, *, raises: bool) -> Iterator[Input]:
-    """Yield the inputs that a path stands for; if it stands for nothing, raise LoreError or yield it with the error."""
-    try:
-        yield from _find_inputs(path)
-    except LoreError as error:
-        if raises:
-            raise
-        yield Input(path, is_named=True, error=error)
-
-
-def _find_inputs(path: str) -> Iterator[Input]:
+def _inputs_of(path: str) -> Iterator[Input]:
     if not is_pattern(path):
         yield from _inputs_at(path, is_named=True)
         return
