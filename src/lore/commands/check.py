@@ -94,7 +94,7 @@ def run(options: CheckOptions) -> int:
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
     reports = parse_targets(kinds, as_json=options.as_json)
-    page = common.page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
+    page = common.page_among(reports, opens=False, settings=loaded.file, baseline=options.baseline, name="check")
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
@@ -104,8 +104,7 @@ def run(options: CheckOptions) -> int:
     ):
         job = CheckRun(
             accepts=selection.accepts, looked=selection.looked, pass_over=options.pass_over or bool(selection.looked),
-            jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
-            progress=progress, interrupted=interrupted,
+            workers=workers, progress=progress, interrupted=interrupted,
         )  # fmt: skip
         if tables is None:
             outcome = check(selection.paths, context, job)
@@ -115,11 +114,9 @@ def run(options: CheckOptions) -> int:
             outcome = check_into_tables(*tables, selection.paths, context, job, common.tell)
     code = _report(options, context, outcome, reports, selection.paths)
     if page is not None and not outcome.result.interrupted:
-        from lore.commands.pages import write_pages
-        from lore.report.html.answers import introduce_report
+        from lore.commands.pages import write_report_page
 
-        intro = introduce_report(outcome.result, verbose=options.verbose)
-        write_pages(page, intro, page_files, context, verbose=options.verbose, colour=None)
+        write_report_page(page, outcome.result, page_files, context, verbose=options.verbose, colour=None)
     return code
 
 
@@ -161,12 +158,6 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     policy = replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore))
     root = "" if options.config is not None else context.root
     return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
-
-
-def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
-    """Return the files of a run that no report may replace, by their roles."""
-    files = {} if loaded.file is None else {"the file of the settings": loaded.file}
-    return files if baseline is None else {**files, "the baseline": baseline}
 
 
 def _workers(jobs: str | None) -> int | Cluster:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
@@ -418,18 +418,18 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use
 
 
 def page_among(
-    reports: list[Target], *, opens: bool, protected: Mapping[str, str], name: str
-) -> PageTarget | None:  # fmt: skip
+    reports: list[Target], *, opens: bool, name: str, settings: str | None, baseline: str | None = None
+) -> PageTarget | None:
     """Remove the page from a command's reports and return its target.
 
-    Raises LoreError for a report that cannot be written, or that would replace a file of `protected`.
+    Raises LoreError for a report that cannot be written, or would replace the file of the settings or the baseline.
     """
     from lore.run.outputs import refuse_overwriting
 
     paths = [target.path.rstrip("/\\") if target.kind == HTML else target.path for target in reports]
     pages = [target.path for target in reports if target.kind == HTML]
     reports[:] = [target for target in reports if target.kind != HTML]
-    refuse_overwriting(paths, protected)
+    refuse_overwriting(paths, settings, baseline)
     return _page_at(pages, opens=opens, name=name, in_use=not all(report.path for report in reports))
 
 

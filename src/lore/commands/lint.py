@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.cache.served import Served, served_by
 from lore.commands import common, flags
-from lore.commands.check import context_of, protected_files
+from lore.commands.check import context_of
 from lore.errors import LoreError
 from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
@@ -93,7 +93,7 @@ def run(options: LintOptions) -> int:
         log=common.log(verbose),
     )  # fmt: skip
     context = replace(context_of(loaded, options), audience=audience or loaded.settings.check.reader, options=opening)
-    page = common.page_among(reports, opens=options.open_page, protected=protected_files(loaded), name="lint")
+    page = common.page_among(reports, opens=options.open_page, settings=loaded.file, name="lint")
     with (
         common.progress(is_on=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
@@ -105,11 +105,9 @@ def run(options: LintOptions) -> int:
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
     common.name_unjudged(unjudged)
     if page is not None:
-        from lore.commands.pages import write_pages
-        from lore.report.html.answers import introduce_report
+        from lore.commands.pages import write_report_page
 
-        intro = introduce_report(result, verbose=verbose)
-        write_pages(page, intro, [], context, verbose=verbose, colour=options.color)
+        write_report_page(page, result, [], context, verbose=verbose, colour=options.color)
     return common.exit_code(unjudged, failed=result.summary.errors > 0)
 
 

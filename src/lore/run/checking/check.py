@@ -46,8 +46,7 @@ class CheckRun(Struct, frozen=True):
     accepts: Callable[[Input], bool] | None = None  # returns whether to open a file; None: open all
     looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named
     pass_over: bool = False  # count named files that are not recordings, like those in folders
-    jobs: int = 1  # files judged at a time
-    cluster: Cluster | None = None  # workers elsewhere that judge the files
+    workers: int | Cluster = 1  # how many files are judged at a time, or workers elsewhere that judge them
     progress: Callable[[int, int], None] | None = None  # called with bytes judged and bytes in all
     interrupted: Callable[[], bool] | None = None  # called after each turn; True ends the run
     on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
@@ -237,14 +236,14 @@ def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Ge
     if run.progress is not None:
         run.progress(0, total)
     silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
-    if run.cluster is not None:
+    if not isinstance(run.workers, int):
         from lore.run.results import maker_of  # noqa: PLC0415 - few runs have a cluster
 
         silent = replace(silent, root=os.path.abspath(silent.root))
         job = ClusterJob(judge, partial(judge_in_worker, context=silent), partial(maker_of, silent), partial(report, 0))
         with suppress(InterruptedRunError):
-            yield from run.cluster.results(files, job)
-    elif (processes := processes_for(files, run.jobs)) > 1:
+            yield from run.workers.results(files, job)
+    elif (processes := processes_for(files, run.workers)) > 1:
         from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
 
         in_worker = partial(judge_in_worker, context=silent)

@@ -134,25 +134,28 @@ def with_line(finding: Finding) -> Finding:
     if line is None or not finding.json_path or finding.severity == "note" or not path.endswith((".json", ".har")):
         return finding
     try:
-        record = _record_at(path, line, os.stat(path).st_mtime_ns)
-    except (OSError, ValueError):  # it is not in a local file
+        document = _document(path, filesystem.status(path).written)
+    except (LoreError, OSError, ValueError):  # not a file that can be read again
         return finding
     from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
 
+    record = b"".join(document.split(b"\n", line - 1)[line - 1 :]).lstrip(b" \t")
+    record = record[: max(0, end_of_value(memoryview(record), 0) or 0)]
     for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
         if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
             return replace(finding, line=line + record.count(b"\n", 0, span[0]))
     return finding
 
 
-@lru_cache(maxsize=1)  # a record may have many findings
-def _record_at(path: str, line: int, written: int) -> bytes:  # noqa: ARG001 - a file that changes is read again
-    """Return the JSON value with which a line of a file begins; empty if there is none. Raises OSError."""
-    with open(path, "rb") as file:
-        for _ in range(line - 1):
-            file.readline()
-        data = file.read(RECORD_BYTES).lstrip(b" \t")
-    return data[: max(0, end_of_value(memoryview(data), 0) or 0)]
+@lru_cache(maxsize=1)  # it may have many findings
+def _document(path: str, written: float | None) -> bytes:  # noqa: ARG001 - a file that changes is read again
+    """Return the bytes of a file; empty for one that is too long. Raises LoreError."""
+    data = b""
+    for piece in corpus.pieces(path):
+        data += piece
+        if len(data) > RECORD_BYTES:
+            return b""
+    return data
 
 
 def processes_for(files: list[Input], jobs: int) -> int:
