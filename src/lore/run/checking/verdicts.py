@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from array import array
 from collections.abc import Callable, Generator, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
@@ -21,6 +23,7 @@ from lore.judge.policy import EVERYTHING, NO_POLICY, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
+from lore.model.deferred import pattern
 from lore.model.jsonslice import value_at
 from lore.model.ledger import Ledger
 from lore.model.limits import RECORD_BYTES
@@ -134,13 +137,13 @@ def with_line(finding: Finding) -> Finding:
     if line is None or not finding.json_path or finding.severity == "note" or not path.endswith((".json", ".har")):
         return finding
     try:
-        document = _document(path, filesystem.status(path).written)
+        document, starts = _document(path, filesystem.status(path).written)
     except (LoreError, OSError, ValueError):  # not a file that can be read again
         return finding
     from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
 
-    record = b"".join(document.split(b"\n", line - 1)[line - 1 :]).lstrip(b" \t")
-    record = record[: max(0, end_of_value(memoryview(record), 0) or 0)]
+    start = starts[min(line, len(starts)) - 1]
+    record = document[start : end_of_value(memoryview(document), start) or start]
     for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
         if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
             return replace(finding, line=line + record.count(b"\n", 0, span[0]))
@@ -148,14 +151,17 @@ def with_line(finding: Finding) -> Finding:
 
 
 @lru_cache(maxsize=1)  # it may have many findings
-def _document(path: str, written: float | None) -> bytes:  # noqa: ARG001 - a file that changes is read again
-    """Return the bytes of a file; empty for one that is too long. Raises LoreError."""
+def _document(path: str, written: float | None) -> tuple[bytes, array[int]]:  # noqa: ARG001 - it changes with the file
+    """Return the bytes of a file, none if it is too long, and where the text of each line begins. Raises LoreError."""
     data = b""
     for piece in corpus.pieces(path):
-        data += piece
-        if len(data) > RECORD_BYTES:
-            return b""
-    return data
+        data = data + piece if len(data) + len(piece) <= RECORD_BYTES else b""
+        if not data:
+            break
+    return data, array("I", (match.end() for match in _LINE.finditer(data)))
+
+
+_LINE = pattern(rb"^[ \t]*", re.MULTILINE)
 
 
 def processes_for(files: list[Input], jobs: int) -> int:
