@@ -50,6 +50,11 @@ class LoreError(Exception):
         if hint and hint not in message:
             self.add_note(f"hint: {hint}")
 
+    @property
+    def advice(self) -> str:
+        """The hint as a sentence; empty without one."""
+        return f"{self.hint[:1].upper()}{self.hint[1:]}." if self.hint else ""
+
 
 class MisuseError(LoreError, TypeError):
     """A program gave what a function of the library cannot take: an unknown field, or an object of the wrong type."""

@@ -181,12 +181,10 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
 
     forms = table_forms()
     tables = [text for text in reports if text.partition("=")[0] in forms]
-    if not tables:
-        return None, reports
-    form, _, folder = tables[0].partition("=")
-    if len(tables) > 1 or folder in ("", "-"):
+    form, _, folder = tables[0].partition("=") if tables else ("", "", "")
+    if tables and (len(tables) > 1 or folder in ("", "-")):
         raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
-    return (form, folder), [text for text in reports if text not in tables]
+    return (form, folder) if tables else None, [text for text in reports if text not in tables]
 
 
 def _report(

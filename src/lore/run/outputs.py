@@ -201,7 +201,7 @@ def reporting_errors(
             place = max(matches, key=len) if matches else next(iter(paths), os.curdir)
             problem = Problem(Code.UNREADABLE_FILE, error.message, file=corpus.show(place))
             damaged = damage([problem], {}, Place(corpus.show(place)))
-            findings = [replace(finding, fix=error.hint or finding.fix) for finding in damaged]
+            findings = [replace(finding, fix=error.advice or finding.fix) for finding in damaged]
             out = Console(sys.stdout, colour=False, terminal=False)
             write_reports(make_result(findings=findings, problems=[problem]), outputs, [*paths], out, verbose=True)
         raise

@@ -210,7 +210,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
         else:
             is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged
             totals.damage(problems.kept, problems.counts)  # of the part that was read
-            totals.unreadable(error.message, f"{error.hint[:1].upper()}{error.hint[1:]}." if is_damaged else "")
+            totals.unreadable(error.message, error.advice if is_damaged else "")
             if context.tabled:
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
