@@ -146,7 +146,7 @@ def test_stricter_reuse_budget_of_settings_and_option_holds():
     ("[check]\nignore = ['LORE101']\nmax_breaks = 0\n", []),
     ("[check]\nmax_breaks = 1\n", []),
 ])  # fmt: skip
-def test_budget_is_judged_whatever_is_selected_and_names_its_line(settings, lines):
+def test_selection_leaves_budgets_on_at_their_line(settings, lines):
     put("w.jsonl", *WASTE)
     put("lore.toml", settings.encode())
     findings = lore("check", "w.jsonl", "--json").json["findings"]

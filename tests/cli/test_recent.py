@@ -155,7 +155,7 @@ def test_the_newest_session_is_judged_with_its_subagents():
 
 
 @pytest.mark.parametrize("name", ["timestamp", "startedDateTime", "at"])
-def test_last_goes_by_the_latest_request_not_by_file_time(name):
+def test_last_goes_by_request_time_not_file_time(name):
     def capture(path, day, days_ago):
         content = [{"role": "user", "content": "x" * 100_000}]
         put(path, {name: f"2026-05-{day}T08:00:00Z", "request": {"model": "claude-opus-5", "messages": content}})

@@ -27,7 +27,7 @@ def test_pass_over_skips_named_unrecognised_file(desk):
     ("gone.jsonl", "no such file or directory"),
     ("none/*.jsonl", "nothing matches none/*.jsonl"),
 ])  # fmt: skip
-def test_unreadable_input_exits_2_alone_and_3_among_others(desk, command, name, why):
+def test_unreadable_input_exits_2_alone_else_3(desk, command, name, why):
     put("rows.jsonl", b'{"a":1}\n')
     put("empty.jsonl", b"")
     put("run.jsonl", STABLE)

@@ -208,7 +208,7 @@ def _identify(file: Input) -> tuple[object, Input]:
 
 
 def is_passed_over(file: Input, error: LoreError) -> bool:
-    """Return whether an input with this error is skipped and counted: it is no recording, and was not expected to be.
+    """Return whether an input with this error is skipped and counted: it is not a recording, nor expected to be.
 
     Any other error of an input ends the run if the input is the only one; else the run is incomplete.
     """
