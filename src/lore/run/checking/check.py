@@ -33,9 +33,9 @@ from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, ahead, inputs, join_bodies
+from lore.recording.inputs import Input, inputs, join_bodies
 from lore.recording.opening import reader_named
-from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, place_of, processes_for
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, map_files, place_of
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
 
@@ -231,31 +231,26 @@ class Cluster(Protocol):
 
 def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
-    total = sum(file.size for file in files)
-    judge, report = partial(judge_file, context=context), partial(run.report, total)
-    if run.progress is not None:
-        run.progress(0, total)
+    report, judged_bytes = partial(run.report, sum(file.size for file in files)), 0
+
+    def judge(file: Input) -> FileResult:
+        nonlocal judged_bytes
+        report(judged_bytes, 0)
+        result = judge_file(file, context, partial(report, judged_bytes))
+        judged_bytes += file.size
+        return result
+
     silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
-    if not isinstance(run.workers, int):
+    with suppress(InterruptedRunError):
+        if isinstance(run.workers, int):
+            in_worker = partial(judge_in_worker, context=silent)
+            yield from map_files(files, run.workers, judge, in_worker, partial(report, 0))
+            return
         from lore.run.results import maker_of  # noqa: PLC0415 - few runs have a cluster
 
         silent = replace(silent, root=os.path.abspath(silent.root))
-        job = ClusterJob(judge, partial(judge_in_worker, context=silent), partial(maker_of, silent), partial(report, 0))
-        with suppress(InterruptedRunError):
-            yield from run.workers.results(files, job)
-    elif (processes := processes_for(files, run.workers)) > 1:
-        from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
-
-        in_worker = partial(judge_in_worker, context=silent)
-        with suppress(InterruptedRunError):
-            yield from ProcessPool(processes, judge, in_worker, partial(report, 0)).results(files)
-    else:
-        judged_bytes = 0
-        for file in ahead(files):
-            if run.is_interrupted():
-                return
-            yield judge_file(file, context, partial(report, judged_bytes))
-            judged_bytes += file.size
+        in_worker, maker = partial(judge_in_worker, context=silent), partial(maker_of, silent)
+        yield from run.workers.results(files, ClusterJob(judge, in_worker, maker, partial(report, 0)))
 
 
 def judge_in_worker(file: Input, context: CheckContext) -> FileResult:

@@ -164,26 +164,23 @@ def _document(path: str, written: float | None) -> tuple[bytes, array[int]]:  # 
 _LINE = pattern(rb"^[ \t]*", re.MULTILINE)
 
 
-def processes_for(files: list[Input], jobs: int) -> int:
-    """Return how many processes judge files: one if starting others would cost more than they save."""
-    if sum(file.size for file in files) < SMALL or fetched_ahead(files):
-        return 1
-    return max(1, min(jobs, sum(not file.stream for file in files)))
-
-
 def map_files(
-    files: list[Input], jobs: int, run_locally: Callable[[Input], R], run_in_worker: Callable[[Input], R]
+    files: list[Input], jobs: int, run_locally: Callable[[Input], R], run_in_worker: Callable[[Input], R],
+    progress: Callable[[int], None] | None = None,
 ) -> Generator[R]:  # fmt: skip
     """Yield what `run_locally` returns for each file, in the order of the files.
 
-    If there is much to read, up to `jobs` processes call `run_in_worker`, which can be pickled, like its results.
+    If there is much to read, up to `jobs` processes call `run_in_worker`, which can be pickled, like its results;
+    meanwhile `progress` is called with the bytes done.
     """
-    if (processes := processes_for(files, jobs)) == 1:
+    costs_more = sum(file.size for file in files) < SMALL or fetched_ahead(files)  # than other processes would save
+    processes = 1 if costs_more else min(jobs, sum(not file.stream for file in files))
+    if processes <= 1:
         yield from map(run_locally, ahead(files))
         return
     from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to read
 
-    yield from ProcessPool(processes, run_locally, run_in_worker).results(files)
+    yield from ProcessPool(processes, run_locally, run_in_worker, progress).results(files)
 
 
 def judge_file(file: Input, context: CheckContext, progress: Callable[[int], None] | None = None) -> FileResult:
