@@ -155,7 +155,7 @@ def test_policy_keys_are_at_top_or_in_table(tmp_path):
     ("continous_interval = 5\n", "unknown key compaction.continous_interval", "continuous_interval?"),
     ("[compaction]\ngap_secs = 5\n[memory]\n", "memory is next to [compaction]", "--config reads a whole lore.toml"),
     ("gap_secs = 5\n[compaction]\n", "gap_secs is next to [compaction]", "put it below"),
-    ("[compaction]\n[[context_sources]]\n", "context_sources is next to", "write [[compaction.context_sources]]"),
+    ("[compaction]\n[[context_sources]]\n", "context_sources is next to", "[[compaction.context_sources]]"),
     ("gap_secs = -5\n", "gap_secs is below 0", ""),
     ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
     ("when = 'later'\n", "when: invalid enum value 'later'", "one of: 'now', 'cheapest'"),

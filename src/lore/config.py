@@ -159,10 +159,7 @@ def policy(name: str) -> Compaction:
         table = {"compaction": table}
     elif len(table) > 1:
         other_key = next(key for key in table if key != "compaction")
-        is_whole_file = other_key in Settings.__struct_fields__ or isinstance(table[other_key], dict)
-        is_list = isinstance(table[other_key], list)
-        advice = f"write [[compaction.{other_key}]]" if is_list else "put it below [compaction]"
-        hint = "--config reads a whole lore.toml" if is_whole_file else f"{advice}, or take it out"
+        hint = f"put it below [compaction] (a list: [[compaction.{other_key}]]); --config reads a whole lore.toml"
         raise LoreError(f"{name}: {other_key} is next to [compaction]", hint=hint, where=Where(name))
     return _resolve_paths(_settings(table, name).compaction or Compaction(), name)
 
