@@ -8,9 +8,8 @@ import pytest
 from lore.cache.base import Simulate
 from lore.commands import common
 from lore.compaction.settings import Compaction
-from lore.config import Settings, find, policy
+from lore.config import Check, Settings, find, policy
 from lore.errors import LoreError
-from lore.judge.policy import Budgets
 
 
 def load(explicit, folder):
@@ -29,7 +28,8 @@ def test_defaults_apply_without_settings(tmp_path):
 def test_all_settings_are_read(tmp_path):
     write(tmp_path / "lore.toml", "[check]\nmin_reuse=0.5\nmax_breaks=1\nmax_lost_tokens=9\n[assemble]\ntail='user'\n")
     made = load(None, tmp_path)
-    assert (made.check.budgets, made.assemble.tail) == (Budgets(0.5, 1, 9), "user")
+    assert made.check == Check(min_reuse=0.5, max_breaks=1, max_lost_tokens=9)
+    assert made.assemble.tail == "user"
 
 
 def test_settings_of_simulations_are_read(tmp_path):
@@ -91,17 +91,16 @@ def test_named_settings_replace_all_others(tmp_path):
     (
         "[check]\nzzz=1\n",
         "check.zzz",
-        (
-            "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, min_reuse, max_breaks, "
-            "max_lost_tokens, reader"
-        ),
+        "known keys: per_path, exempt, max_tail_tokens, reader, tail_labels, select, ignore, count_as_waste",
     ),
     ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
     ("[check]\nmax_breaks=1.5\n", "max_breaks", ""),
     ("[assemble]\ntail='middle'\n", "tail", ""),
     ("check=3\n", "check", ""),
     ("[check]\nmin_reuse=2\n", "min_reuse", ""),
-    ("[check]\nmin_reuse=nan\n", "min_reuse", ""),
+    ("[check]\nmin_reuse=nan\n", "check.min_reuse has to be a number of at least 0", ""),
+    ("[[check.per_path]]\npath='a'\nmin_reuse=2\n", "per_path, entry 1: min_reuse has to be a number of at most 1", ""),
+    ("[sessions]\ngap_secs=-1\n", "sessions.gap_secs has to be a whole number of at least 0", ""),
     ("[check]\nmax_breaks=-1\n", "max_breaks", ""),
     ("[check]\nmax_lost_tokens=-1\n", "max_lost_tokens", ""),
     ("[check\n", "lore.toml", ""),
@@ -156,7 +155,7 @@ def test_policy_keys_are_at_top_or_in_table(tmp_path):
     ("continous_interval = 5\n", "unknown key compaction.continous_interval", "continuous_interval?"),
     ("[compaction]\ngap_secs = 5\n[memory]\n", "memory is next to [compaction]", "--config reads a whole lore.toml"),
     ("gap_secs = 5\n[compaction]\n", "gap_secs is next to [compaction]", "put it below"),
-    ("[compaction]\n[[context_sources]]\n", "context_sources is next to", "write [[compaction.context_sources]]"),
+    ("[compaction]\n[[context_sources]]\n", "context_sources is next to", "[[compaction.context_sources]]"),
     ("gap_secs = -5\n", "gap_secs is below 0", ""),
     ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
     ("[[context_sources]]\nname = 'm'\ncommand = []\n", "'m': command is empty", ""),

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -24,7 +24,7 @@ from lore.cache.base import Simulate
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError, Where
 from lore.files import SettingsFile, WholeFile, is_named_pipe, relative, with_parents
-from lore.judge.policy import Budgets, Policy
+from lore.judge.policy import Policy
 from lore.model.codes import Audience
 from lore.model.deferred import pattern
 from lore.model.limits import SETTINGS_BYTES
@@ -37,24 +37,11 @@ LABEL = 100  # characters of a label
 
 
 class Check(Policy, frozen=True):
-    """`[check]`: the budgets of a run, and how findings count."""
+    """`[check]`: the budgets of a run, how findings count, and whom fixes address."""
 
-    min_reuse: float | None = None
-    max_breaks: int | None = None
-    max_lost_tokens: int | None = None
     reader: Audience | None = None  # audience for fixes; None: by format
     # labels that begin a program's own text (LORE149, LORE151), in addition to lore's
     tail_labels: tuple[str, ...] = ()
-
-    @property
-    def budgets(self) -> Budgets:
-        """The budgets."""
-        return Budgets(self.min_reuse, self.max_breaks, self.max_lost_tokens)
-
-    @property
-    def policy(self) -> Policy:
-        """All but the budgets."""
-        return Policy(self.select, self.ignore, self.count_as_waste, self.per_path, self.exempt, self.max_tail_tokens)
 
     def fault(self) -> str:
         """Return the first fault of these settings; empty without one."""
@@ -62,19 +49,13 @@ class Check(Policy, frozen=True):
             if not 2 <= len(text) <= LABEL or text != text.strip() or len(text.splitlines()) != 1:
                 rule = f"one line, 2 to {LABEL} characters without white space around"
                 return f"tail_labels: {text!r} is not a label: {rule}"
-        return self.budgets.fault() or super().fault()
+        return super().fault()
 
 
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
     """`[sessions]`: after `gap_secs` of silence a session is learnt from; 0 is off."""
 
-    gap_secs: int = 300
-
-    def fault(self) -> str:
-        """Return the first fault; empty without one."""
-        if self.gap_secs < 0:
-            return "gap_secs is below 0"
-        return f"gap_secs is above {MOST_SECS:,}" if self.gap_secs > MOST_SECS else ""
+    gap_secs: Annotated[int, msgspec.Meta(ge=0, le=MOST_SECS)] = 300
 
 
 class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,10 +159,7 @@ def policy(name: str) -> Compaction:
         table = {"compaction": table}
     elif len(table) > 1:
         other_key = next(key for key in table if key != "compaction")
-        is_whole_file = other_key in Settings.__struct_fields__ or isinstance(table[other_key], dict)
-        is_list = isinstance(table[other_key], list)
-        advice = f"write [[compaction.{other_key}]]" if is_list else "put it below [compaction]"
-        hint = "--config reads a whole lore.toml" if is_whole_file else f"{advice}, or take it out"
+        hint = f"put it below [compaction] (a list: [[compaction.{other_key}]]); --config reads a whole lore.toml"
         raise LoreError(f"{name}: {other_key} is next to [compaction]", hint=hint, where=Where(name))
     return _resolve_paths(_settings(table, name).compaction or Compaction(), name)
 
@@ -250,7 +228,7 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
         raise LoreError(f"{path}: {message}", hint=hint, where=Where(path)) from None
     except LoreError as error:
         raise LoreError(f"{path}: assemble.{error.message}", where=Where(path)) from None
-    for name in Settings.__struct_fields__:
+    for name in ("check", "assemble", "simulate", "compaction", "memory"):
         section = getattr(settings, name)
         if fault := "" if section is None else section.fault():
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
@@ -259,6 +237,7 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
 
 _UNKNOWN = pattern(r"Object contains unknown field `(.*)`", re.DOTALL)
 _TYPES = pattern(r"Expected `(?P<expected>[^`]+)`, got `(?P<actual>[^`]+)`")
+_RANGE = pattern(r"Expected `(int|float)` ([<>])= (\S+)")
 _MISSING = pattern(r"Object missing required field `(\w+)`")
 _WORDS = {
     "array": "a list", "object": "a table", "str": "a text", "int": "a whole number", "float": "a number",
@@ -272,7 +251,7 @@ def _explain_error(message: str) -> tuple[str, str]:
     message, _, place = message.partition(" - at `$")
     place = place.strip(".`")
     names = re.sub(r"\[\d+\]", "", place).split(".") if place else []
-    place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", place)
+    place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", place.replace("].", "]: "))
     if unknown := _UNKNOWN.fullmatch(message):
         key, valid_keys = ".".join((*names, unknown[1])), [field.encode_name for field in _fields_of(_type_at(names))]
         from difflib import get_close_matches  # noqa: PLC0415 - only for an error
@@ -282,6 +261,9 @@ def _explain_error(message: str) -> tuple[str, str]:
         return f"unknown key {key}", hint
     if missing := _MISSING.fullmatch(message):
         return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
+    if limit := _RANGE.fullmatch(message):
+        bound = "at least" if limit[2] == ">" else "at most"
+        return f"{place} has to be {_WORDS[limit[1]]} of {bound} {limit[3].removesuffix('.0')}", ""
     types = _TYPES.fullmatch(message)
     if types is None:
         type_ = _type_at(names)

@@ -55,6 +55,11 @@ class LoreError(Exception):
         place = "" if self.where is None or str(self.where) in self.message else f" ({self.where})"
         return f"{self.message}{place}" + (f"\nhint: {self.hint}" if self.hint else "")
 
+    @property
+    def advice(self) -> str:
+        """The hint as a sentence; empty without one."""
+        return f"{self.hint[:1].upper()}{self.hint[1:]}." if self.hint else ""
+
 
 class MisuseError(LoreError, TypeError):
     """A program gave what a function of the library cannot take: an unknown field, or an object of the wrong type."""

@@ -156,14 +156,12 @@ def test_recording_cut_in_its_first_request_exits_3():
         assert (result.code, "not judged: cut.jsonl:1: unreadable line" in result.err) == (3, True)
 
 
-def test_named_empty_file_exits_3_and_others_are_judged():
+def test_named_empty_file_is_a_finding_beside_others():
     put("empty.jsonl", b"")
     findings = lore("check", "empty.jsonl", waste(), "--json").json["findings"]
     (empty,) = [finding for finding in findings if finding["path"] == "empty.jsonl"]
     assert (empty["code"], empty["actor"], empty["fix"]) == ("LORE215", "author", "Record it again, or leave it out.")
     assert "LORE101" in [finding["code"] for finding in findings]
-    result = lore("check", "empty.jsonl")
-    assert (result.code, "not judged: empty.jsonl: is empty" in result.err) == (3, True)
 
 
 def test_hidden_folders_with_logs_are_named():
@@ -181,21 +179,21 @@ def test_hidden_folders_with_logs_are_named():
     assert (result.code, f"hint: {hint}" in result.err) == (2, True)
 
 
-@pytest.mark.parametrize("folder", [False, True])
+@pytest.mark.parametrize(("path", "code"), [("logs", 3), ("logs/a.jsonl", 2)])
 @pytest.mark.parametrize("text", [b"\0" * 300, b"\0" * 9 + b"\n\0", b"\xef\xbb\xbf\0\0"])
-def test_recording_of_nul_bytes_exits_3(folder, text):
+def test_recording_of_nul_bytes_is_damaged(path, code, text):
     """A crash leaves them of a file that was being written: in a folder it was passed over as no recording."""
     put("logs/a.jsonl", text)
     put("logs/b.jsonl", body("a"))
     put("logs/other.bin", text)
-    result = lore("check", "logs" if folder else "logs/a.jsonl")
-    assert (result.code, "not judged: logs/a.jsonl: holds NUL bytes and no text" in result.err) == (3, True)
+    result = lore("check", path)
+    assert (result.code, "logs/a.jsonl: holds NUL bytes and no text" in result.err) == (code, True)
 
 
-@pytest.mark.parametrize(("whole", "code"), [(False, 3), (True, 1)])
-def test_damaged_file_without_a_judged_request_exits_3(whole, code):
+@pytest.mark.parametrize("whole", [False, True])
+def test_unreadable_line_exits_1(whole):
     put("r.jsonl", *([body("a")] if whole else []), dumps(body("b")).replace(b"b", b"\xff") + b"\n")
-    assert lore("check", "r.jsonl").code == code
+    assert lore("check", "r.jsonl").code == 1
 
 
 def test_quiet_check_prints_findings_only():
@@ -417,7 +415,7 @@ def test_baseline_keeps_codes_that_select_excludes():
     update(waste())
     before = Path("b.json").read_bytes()
     update_run = lore("check", "r.jsonl", "--baseline", "b.json", "--update-baseline", "--select", "LORE2")
-    assert update_run.err == "baseline written: 2 findings, 2 of them kept: not looked for in this run\n"
+    assert update_run.err == "baseline written: 0 findings, and 2 kept that this run did not look for\n"
     assert Path("b.json").read_bytes() == before
     assert sums("r.jsonl", "--baseline", "b.json", "--select", "LORE2")[2] == []
 
@@ -498,7 +496,7 @@ def test_baseline_knows_findings_of_copies_by_their_path():
         }}}) + b"\n" for number, request in enumerate(clock(1, 2, 3))
     )  # fmt: skip
     put("a.jsonl", capture), put("b.jsonl", capture)
-    update("a.jsonl", "b.jsonl")
+    assert update("a.jsonl", "b.jsonl").err.startswith("baseline written: 2 findings (")  # as many as the run has
     for paths in (("a.jsonl",), ("b.jsonl",), ("a.jsonl", "b.jsonl")):
         assert sums(*paths, "--baseline", "b.json")[::2] == (0, [])
     assert sums("a.jsonl")[2] == sums("a.jsonl", "b.jsonl")[2]  # a chain of copies is not warned of again
@@ -525,7 +523,20 @@ def test_unusable_baseline_is_an_error_with_hint(args, said):
     assert "hint:" in result.err
 
 
+@pytest.mark.parametrize("wrap", [
+    lambda body: {"request": body},
+    lambda body: {"request": {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "body": body}},
+])  # fmt: skip
+def test_finding_names_its_line_in_a_document(wrap):
+    Path("c.json").write_text(json.dumps([*map(wrap, clock(1, 2))], indent=2), encoding="utf-8")
+    lines = Path("c.json").read_text(encoding="utf-8").splitlines()
+    (line,) = [number for number, text in enumerate(lines, 1) if "02:00" in text]
+    assert f"::error file=c.json,line={line},title=LORE101" in lore("check", "c.json", "--report", "github").out
+
+
 def test_annotation_names_the_missing_file(desk):
     name = waste()
-    result = lore("check", name, f"old/{name}", "--report", "github")
+    result = lore("check", f"old/{name}", "--report", "github")
     assert (result.code, f"file=old/{name}" in result.out) == (2, True)
+    result = lore("check", name, f"old/{name}", "--report", "github")
+    assert (result.code, f"::warning file=old/{name}" in result.out) == (1, True)

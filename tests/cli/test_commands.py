@@ -130,15 +130,31 @@ def test_check_rejects_impossible_budget():
     assert lore("check", "s.jsonl").code == 2
 
 
-def test_check_options_override_settings():
+def test_stricter_reuse_budget_of_settings_and_option_holds():
     put("w.jsonl", *WASTE)
-    put("lore.toml", b"[check]\nmax_breaks=0\nmin_reuse=1.0\n")
-    output = lore("check", "w.jsonl").out
-    assert "LORE401" in output
-    assert "LORE402" in output
-    assert "LORE401" not in lore("check", "w.jsonl", "--min-reuse", "0").out
-    put("other.toml", b"")
-    assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
+    put("lore.toml", b"[check]\nmin_reuse=1.0\n")
+    assert "LORE401" in lore("check", "w.jsonl", "--min-reuse", "0").out
+    put("other.toml", b"[check]\nmin_reuse=0\n")
+    assert "LORE401" not in lore("check", "w.jsonl", "--config", "other.toml").out
+    assert "LORE401" in lore("check", "w.jsonl", "--config", "other.toml", "--min-reuse", "1.0").out
+
+
+@pytest.mark.parametrize(("settings", "lines"), [
+    ("[check]\nselect = ['LORE2']\nmax_breaks = 0\nmax_lost_tokens = 0\n", [3, 4]),
+    ("[[check.per_path]]\npath = 'x'\n[[check.per_path]]\npath = 'w.jsonl'\nmax_breaks = 0\nselect = ['LORE2']", [5]),
+    ("check.max_breaks = 0\n", [1]),
+    ("[check]\nignore = ['LORE101']\nmax_breaks = 0\n", []),
+    ("[check]\nmax_breaks = 1\n", []),
+])  # fmt: skip
+def test_selection_leaves_budgets_on_at_their_line(settings, lines):
+    put("w.jsonl", *WASTE)
+    put("lore.toml", settings.encode())
+    findings = lore("check", "w.jsonl", "--json").json["findings"]
+    assert [(row["path"], row["line"]) for row in findings if row["code"] in ("LORE402", "LORE403")] == [
+        ("lore.toml", line) for line in lines
+    ]
+    lore("check", "w.jsonl", "--baseline", "b.json", "--update-baseline")
+    assert lore("check", "w.jsonl", "--baseline", "b.json").code == 0
 
 
 @pytest.mark.parametrize(("settings", "options", "codes"), [

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -49,6 +50,8 @@ def test_lint_finding_names_its_byte_in_the_body(indent):
     assert data[findings["LORE182"]["body_offset"] :].startswith(b"Session id: 0192-7fa3")
     value = data.index(b'"text"', data.index(b'"system"'))
     assert findings["LORE151"]["offset"] > findings["LORE151"]["body_offset"] - value > 0
+    block = data.index(b"{", data.index(b'"system"'))
+    assert findings["LORE151"]["line"] == data.count(b"\n", 0, block) + 1
     (mark,) = linted("a.json").json["requests"][0]["breakpoints"]
     assert data[mark["body_offset"] :].startswith(b"{")
 
@@ -119,6 +122,24 @@ def test_lint_exits_3_on_a_torn_file():
         assert result.code == 3
         assert "not judged: torn.json:1" in result.err.replace("./", "")
         assert Path("lint.xml").read_text().count("<error ") == 1
+
+
+def test_quiet_lint_prints_errors_and_warnings_only():
+    put("a.json", dumps(UNMARKED)), put("clock.json", dumps(CLOCK))
+    whole, quiet = lore("lint", "a.json", "clock.json"), lore("lint", "a.json", "clock.json", "-q")
+    assert quiet.code == whole.code == 1
+    assert [line for line in quiet.out.splitlines() if line[:1] != " "] == [
+        line for line in whole.out.splitlines() if line.startswith(("✗", "!"))
+    ]
+    assert lore("lint", "a.json", "-q", "-v").code == 2
+
+
+def test_junit_fails_a_test_by_its_errors_only():
+    put("a.json", dumps({**UNMARKED, "system": "The current time is 09:00:12.\n" + LONG}))
+    assert lore("lint", "a.json", "--select", "LORE114,LORE151", "--report", "junit=lint.xml").code == 1
+    (case,) = ElementTree.parse("lint.xml").iter("testcase")  # noqa: S314 - lore wrote it
+    failure, output = case.findtext("failure") or "", case.findtext("system-out") or ""
+    assert ("LORE114" in failure, "LORE151" in failure, "! LORE151" in output) == (True, False, True)
 
 
 def test_lint_applies_the_settings_of_check():

@@ -154,6 +154,18 @@ def test_the_newest_session_is_judged_with_its_subagents():
     assert "the newest session is p/new.jsonl" in result.err
 
 
+@pytest.mark.parametrize("name", ["timestamp", "startedDateTime", "at"])
+def test_last_goes_by_request_time_not_file_time(name):
+    def capture(path, day, days_ago):
+        content = [{"role": "user", "content": "x" * 100_000}]
+        put(path, {name: f"2026-05-{day}T08:00:00Z", "request": {"model": "claude-opus-5", "messages": content}})
+        aged(path, days_ago)
+
+    capture("p/old.jsonl", "01", 0)
+    capture("p/new.jsonl", "02", 1)
+    assert "the newest session is p/new.jsonl" in lore("check", "p", "--last").err
+
+
 # It was passed over, and an older one judged as the newest.
 def test_unreadable_newest_file_is_an_error(monkeypatch):
     aged(claude("p/a.jsonl"), 1)
@@ -184,7 +196,7 @@ def test_older_files_are_not_opened():
 
 def test_since_skips_old_session_in_new_file():
     claude("p/copied.jsonl", timestamp="2026-01-31T09:00:00Z")
-    put("p/untimed.jsonl", session())
+    put("p/untimed.jsonl", {"model": "claude-opus-5", "messages": [{"role": "user", "content": "a"}]})
     for day, files in (("2026-02-01", 1), ("2026-01-31", 2)):
         assert lore("check", "p", "--since", day, "--json").json["summary"]["files"] == files
 

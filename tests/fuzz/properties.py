@@ -32,7 +32,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.builder import DocumentReader
 from lore.formats.lines import TextReader, nonblank_lines
 from lore.formats.registry import READERS
-from lore.judge.policy import Budgets
+from lore.judge.policy import Policy
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.jsonslice import raw_members
@@ -216,8 +216,8 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
             write_diff(made, screen)
 
     def judge() -> None:
-        budgets = Budgets(min_reuse=0.9, max_breaks=0, max_lost_tokens=0)
-        found = check([str(left)], CheckContext(budgets=budgets, options=options))
+        policy = Policy(min_reuse=0.9, max_breaks=0, max_lost_tokens=0)
+        found = check([str(left)], CheckContext(policy=policy, options=options))
         for report in REPORTS.values():
             report.write(found.result, screen, verbose=True)
         _renders(found.result)

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from helpers.each import each
 from lore.errors import LoreError
@@ -74,11 +75,16 @@ def test_entry_doubled_by_merge_counts_once():
     assert [known_findings.take("f") for _ in range(3)] == [True, True, False]
 
 
-def test_notes_and_sums_are_never_known():
-    assert store.can_have_entry("LORE101", "error")
-    assert store.can_have_entry("LORE301", "warning")
-    assert not store.can_have_entry("LORE125", "note")
-    assert not store.can_have_entry("LORE402", "error")
+@each("code, fields, known", [
+    ("LORE101", {"severity": "error"}, True),
+    ("LORE301", {"severity": "warning"}, True),
+    ("LORE101", {"severity": "note", "is_break": True}, True),  # a small loss, which counts against budgets
+    ("LORE125", {"severity": "note", "is_break": True}, False),
+    ("LORE203", {"severity": "note"}, False),
+    ("LORE402", {"severity": "error"}, False),
+])  # fmt: skip
+def test_baseline_has_what_can_fail_a_run(code, fields, known):
+    assert store.can_have_entry(replace(finding(code, Place("a"), Told("m")), **fields)) is known
 
 
 def test_baseline_writes_a_path_with_lone_surrogate():

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from helpers.each import each
 from lore.errors import LoreError
 from lore.judge.base import finding
-from lore.judge.policy import BudgetEntries, Budgets, Exempt, PerPath, Policy, Ruling
+from lore.judge.policy import BudgetEntries, Exempt, PerPath, Policy, Ruling
 from lore.model.cause import Place
 from lore.model.evidence import TailReplaced, Told
 
@@ -16,7 +16,7 @@ GONE = finding("LORE128", PLACE, Told("m"))
 
 
 def ruled(policy, finding, path="logs/a.jsonl"):
-    return policy.ruling(path, Budgets()).decide(finding)
+    return policy.ruling(path).decide(finding)
 
 
 @each("select, ignore, out", [
@@ -25,7 +25,7 @@ def ruled(policy, finding, path="logs/a.jsonl"):
     (("lore101",), (), ""),
     (("date-in-prefix",), (), ""),
     (("LORE1",), (), ""),
-    (("LORE2", "LORE3"), (), "ignored"),
+    (("LORE2", "LORE3"), (), "unselected"),
     ((), ("LORE1",), "ignored"),
     ((), ("date-in-prefix",), "ignored"),
     (("LORE1",), ("LORE101",), "ignored"),
@@ -89,10 +89,11 @@ def test_settings_of_a_path_apply_there_only():
 
 
 def test_path_budgets_replace_those_of_the_run():
-    policy = Policy(per_path=(PerPath(path="logs", min_reuse=0.1, max_breaks=5), PerPath(path="logs/x", max_breaks=7)))
-    ruling = policy.ruling("logs/x/a.jsonl", Budgets(min_reuse=0.9, max_lost_tokens=1))
+    entries = PerPath(path="logs", min_reuse=0.1, max_breaks=5), PerPath(path="logs/x", max_breaks=7)
+    policy = Policy(min_reuse=0.9, max_lost_tokens=1, per_path=entries)
+    ruling = policy.ruling("logs/x/a.jsonl")
     assert (ruling.min_reuse, ruling.limited) == (0.1, BudgetEntries(max_breaks=1, max_lost_tokens=-1))
-    assert policy.ruling("a.jsonl", Budgets(min_reuse=0.9)).min_reuse == 0.9
+    assert policy.ruling("a.jsonl").min_reuse == 0.9
 
 
 @each("fields, out", [
@@ -137,17 +138,13 @@ def test_exemption_needs_code_path_and_reason(name):
     assert Policy(exempt=(exemption,)).fault() == f"exempt, entry 1: {name} is empty"
 
 
-def test_budgets_of_a_path_are_checked():
-    assert "min_reuse" in Policy(per_path=(PerPath(path="a", min_reuse=2),)).fault()
-    assert Policy(per_path=(PerPath(path=" "),)).fault() == "per_path, entry 1: path is empty"
-
-
 # Each was taken without a word and matched nothing: the first on any machine, the others on some.
 @pytest.mark.parametrize("path", ["/srv/logs", "~/logs", "C:/logs", "logs\\**"])
 def test_path_that_matches_nothing_is_refused(path):
     fault = Policy(per_path=(PerPath(path=path),)).fault()
     assert fault.startswith(f"per_path, entry 1: path {path!r}")
     assert "write " in fault
+    assert Policy(per_path=(PerPath(path=" "),)).fault() == "per_path, entry 1: path is empty"
     assert Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault().startswith("exempt, entry 1: path ")
 
 

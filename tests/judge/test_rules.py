@@ -5,12 +5,11 @@ import pytest
 from helpers.each import each
 from lore.judge.base import damage, finding, findings_of, fingerprint
 from lore.judge.chains.chain import ComparedChain
-from lore.judge.policy import Budgets, Ruling, decide_pair, find_over_budget
+from lore.judge.policy import Ruling, decide_pair
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem
 from lore.model.events import Usage
 from lore.model.evidence import Damage, Told
-from lore.model.results import Summary
 from lore.model.state import Change
 from lore.run.rules import PACKAGED
 from model.making import assistant, body, parsed, turn
@@ -147,40 +146,3 @@ def test_pair_within_budget_or_expected_is_no_finding(limit, changes):
 
 def test_pair_without_reusable_prefix_meets_every_budget():
     assert below_reuse(pair({"messages": []}, LEFT), 1.0) == []
-
-
-@pytest.mark.parametrize(("budgets", "codes"), [
-    (Budgets(), []),
-    (Budgets(max_breaks=3, max_lost_tokens=100), []),
-    (Budgets(max_breaks=2), ["LORE402"]),
-    (Budgets(max_lost_tokens=99), ["LORE403"]),
-    (Budgets(max_breaks=0, max_lost_tokens=0), ["LORE402", "LORE403"]),
-])  # fmt: skip
-def test_budgets_of_sums_ignore_expected_breaks(budgets, codes):
-    summary = Summary(breaks=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
-    assert [finding.code for finding in find_over_budget(summary, budgets, PLACE)] == codes
-
-
-@pytest.mark.parametrize(("breaks", "words"), [(1, "1 unexpected cache break, "), (2, "2 unexpected cache breaks, ")])
-def test_budget_of_breaks_counts_one_break(breaks, words):
-    (exceeded,) = find_over_budget(Summary(breaks=breaks, waste=breaks), Budgets(max_breaks=0), PLACE)
-    assert exceeded.message == f"{words}the budget is 0"
-
-
-def test_unset_budgets_come_from_the_other_budgets():
-    assert Budgets(min_reuse=0.0).with_defaults(Budgets(0.5, 3, 9)) == Budgets(0.0, 3, 9)
-    assert Budgets(max_breaks=0, max_lost_tokens=0).with_defaults(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
-
-
-@each("budgets, field", [
-    (Budgets(0.5, 1, 1), ""),
-    (Budgets(), ""),
-    (Budgets(min_reuse=1.5), "min_reuse"),
-    (Budgets(min_reuse=-0.1), "min_reuse"),
-    (Budgets(min_reuse=float("nan")), "min_reuse"),
-    (Budgets(max_breaks=-1), "max_breaks"),
-    (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
-])  # fmt: skip
-def test_impossible_budgets_have_a_fault(budgets, field):
-    assert field in budgets.fault()
-    assert bool(budgets.fault()) == bool(field)

@@ -38,6 +38,14 @@ def said(result) -> str:
     return str(result.stdout).partition("lore: cassettes")[2]
 
 
+def test_exceeded_budget_is_no_further_cassette(suite, folder, pytester) -> None:
+    pytester.makepyprojecttoml("[tool.lore.check]\nmax_breaks = 0\n")
+    folder(cassettes__bad=MOVED)
+    last_line = suite(PASSES, "--lore-cassettes").outlines[-2]
+    assert last_line.startswith("lore: 1 of 1 cassettes waste their prompt cache: 1x LORE101 date-in-prefix, 1x LORE4")
+    assert "in cassettes/bad.jsonl, pyproject.toml;" in last_line
+
+
 def test_cassettes_need_the_option(suite, folder) -> None:
     folder(cassettes__bad=MOVED)
     result = suite(PASSES)
@@ -61,6 +69,7 @@ def test_wasteful_cassette_fails_the_run(suite, folder) -> None:
 
 def test_last_line_follows_the_short_summary(suite, folder) -> None:
     folder(cassettes__odd=STABLE + '{"request": {"model": "x", "prompt": "an old shape"}}\n')
+    folder(cassettes__cut=STABLE + '{"request": {')  # judged, with a problem
     result = suite("def test_it():\n    assert 0\n", "--lore-cassettes")
     at = next(number for number, line in enumerate(result.outlines) if "short test summary" in line)
     assert result.outlines[-2] == (

@@ -53,8 +53,10 @@ def test_file_with_exact_name_wins_over_pattern(tree):
 
 def test_pattern_without_matches_is_an_error(tree):
     with pytest.raises(LoreError, match=r"nothing matches logs/\*\.json") as caught:
-        inputs(["logs", "logs/*.json"])
+        inputs(["logs/*.json"])
     assert "hidden" in caught.value.hint
+    failed = [file for file in inputs(["logs", "logs/*.json"]) if file.error is not None]
+    assert [(file.path, file.is_only) for file in failed] == [("logs/*.json", False)]
 
 
 @pytest.mark.parametrize("pattern", ["none/**", "none/*.jsonl", "none/**/*.jsonl"])

@@ -21,16 +21,29 @@ def test_pass_over_skips_named_unrecognised_file(desk):
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "lint"])
-def test_named_file_that_is_no_recording_exits_3(desk, command):
+@pytest.mark.parametrize(("name", "why"), [
+    ("rows.jsonl", "unrecognised format (a JSON object with the members a)"),
+    ("empty.jsonl", "is empty"),
+    ("gone.jsonl", "no such file or directory"),
+    ("none/*.jsonl", "nothing matches none/*.jsonl"),
+])  # fmt: skip
+def test_unreadable_input_exits_2_alone_else_3(desk, command, name, why):
     put("rows.jsonl", b'{"a":1}\n')
+    put("empty.jsonl", b"")
     put("run.jsonl", STABLE)
-    result = lore(command, "rows.jsonl", "run.jsonl")
-    why = "not judged: rows.jsonl: unrecognised format (a JSON object with the members a)\n"
-    assert (result.code, result.err) == (3, why)
-    assert result.out
-    alone = lore(command, "rows.jsonl", "rows.jsonl")
-    assert (alone.code, alone.err.startswith("error: rows.jsonl: unrecognised format")) == (2, True)
-    assert lore(command, "run.jsonl", "gone.jsonl").code == 2
+    alone = lore(command, name)
+    assert (alone.code, alone.err.startswith("error: "), why in alone.err) == (2, True, True)
+    among = lore(command, name, "run.jsonl")
+    assert (among.code, among.err) == (3, f"not judged: {name}: {why}\n")
+    assert among.out
+    assert lore(command, name, "empty.jsonl").code == 3
+
+
+def test_error_finding_exits_1_beside_unreadable_input(desk):
+    put("waste.jsonl", (ROOT / "fixtures/recordings/clock_in_system.jsonl").read_bytes())
+    put("refused.yaml", (ROOT / "fixtures/causes/LORE221/positive.yaml").read_bytes())
+    for name in ("waste.jsonl", "refused.yaml"):
+        assert lore("check", name, "gone.jsonl").code == 1
 
 
 STABLE = (ROOT / "fixtures/recordings/stable.jsonl").read_bytes()

@@ -20,7 +20,6 @@ from cli.running import lore as run
 from cli.running import put
 from lore.errors import LoreError
 from lore.judge import totals
-from lore.recording.inputs import Input
 from run.logs import family, put_logs
 
 
@@ -112,7 +111,7 @@ def test_results_of_different_settings_do_not_merge(desk):
     put("lore.toml", b"[check]\nignore = ['LORE1']\nmax_breaks = 0\n")
     result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
     once = run("check", "logs", "--json", "--config", "lore.toml")
-    assert result.json(config="lore.toml", path="logs") + "\n" == once.out
+    assert result.json(config="lore.toml") + "\n" == once.out
     with pytest.raises(LoreError, match="other settings"):
         result.json()
 
@@ -129,7 +128,7 @@ def test_exemption_covers_copy_of_its_recording(desk):
     once = run("check", "logs", "--json", "--config", "lore.toml")
     assert [row for row in once.json["findings"] if row["severity"] != "note"] == []
     result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
-    assert result.json(config="lore.toml", path="logs") + "\n" == once.out
+    assert result.json(config="lore.toml") + "\n" == once.out
 
 
 def test_named_input_that_is_unrecognised_raises(desk):
@@ -137,7 +136,7 @@ def test_named_input_that_is_unrecognised_raises(desk):
     assert lore.judge("note.txt").checked().summary.skipped == 1
     assert lore.judge("nowhere.jsonl").outcome().incomplete
     with pytest.raises(LoreError, match="unrecognised format"):
-        lore.judge(Input("note.txt", is_named=True))
+        lore.judge(lore.recordings("note.txt")[0])
 
 
 def test_large_numbers_and_surrogates_survive_encoding():

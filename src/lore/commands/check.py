@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,7 @@ from msgspec.structs import replace
 from lore.commands import common
 from lore.config import Loaded
 from lore.errors import LoreError, lacks_plug_in
-from lore.judge.policy import Budgets, Policy, Ruling
-from lore.model.codes import Problem
+from lore.judge.policy import Policy, Ruling
 from lore.model.results import CheckResult, Summary
 from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
@@ -21,7 +19,7 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.report.forms.registry import Report
 from lore.report.forms.terminal import Terminal, known_cost
-from lore.report.plain import counted, place_of
+from lore.report.plain import counted
 from lore.report.sentences.findings import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check
 from lore.run.checking.verdicts import CheckContext
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
     from lore.commands import flags
     from lore.commands.lint import LintOptions
-
-_UNJUDGED_NAMED = 20  # files that a run names if they could not be judged
 
 
 class CheckOptions(Struct, frozen=True):
@@ -52,7 +48,9 @@ class CheckOptions(Struct, frozen=True):
     min_reuse: Annotated[
         float | None,
         typer.Option(
-            "--min-reuse", help="Report requests that could reuse, by their bytes, less than this share (0 to 1)."
+            "--min-reuse",
+            help="Report requests that could reuse, by their bytes, less than this share (0 to 1); if min_reuse in the"
+            " settings is stricter, that holds.",
         ),
     ] = None
     baseline: Annotated[
@@ -76,28 +74,27 @@ class CheckOptions(Struct, frozen=True):
     format: flags.Format = None
     config: flags.Config = None
     verbose: flags.Verbose = False
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print findings only.")] = False
+    quiet: flags.Quiet = False
 
 
 @common.takes(CheckOptions)
 def run(options: CheckOptions) -> int:
     """Find cache breaks in recordings: the cause, cost and fix of each.
 
-    Exit code 1 if a recording wastes its cache, or damage makes its judgement wrong; 2 if a name or a setting is wrong;
-    3 if something could not be judged, such as a file of which no request could be read.
+    Exit code 1 if a finding is an error: waste, damage that makes verdicts wrong, an exceeded budget; 2 if a setting is
+    wrong, or the only input is not a recording; 3 if some input could not be judged, and the others were.
     `lore explain CODE` says what a finding means.
 
     Settings are in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste (lists of
-    codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens, max_tail_tokens.
-    [[check.per_path]]: path, and other settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps
-    chain, json_path. Paths are relative to the settings file; `*` is one name, `**` any folders.
+    codes, their beginnings or names), max_tail_tokens; and budgets, judged whatever is selected: min_reuse, max_breaks,
+    max_lost_tokens. [[check.per_path]]: path, and other settings for these recordings. [[check.exempt]]: code, path,
+    reason, and perhaps chain, json_path. Paths are relative to the settings file; `*` is one name, `**` any folders.
     """
-    common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     loaded = common.find_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
     reports = parse_targets(kinds, as_json=options.as_json)
-    page = common.page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
+    page = common.page_among(reports, opens=False, settings=loaded.file, baseline=options.baseline, name="check")
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
@@ -107,8 +104,7 @@ def run(options: CheckOptions) -> int:
     ):
         job = CheckRun(
             accepts=selection.accepts, looked=selection.looked, pass_over=options.pass_over or bool(selection.looked),
-            jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
-            progress=progress, interrupted=interrupted,
+            workers=workers, progress=progress, interrupted=interrupted,
         )  # fmt: skip
         if tables is None:
             outcome = check(selection.paths, context, job)
@@ -118,11 +114,9 @@ def run(options: CheckOptions) -> int:
             outcome = check_into_tables(*tables, selection.paths, context, job, common.tell)
     code = _report(options, context, outcome, reports, selection.paths)
     if page is not None and not outcome.result.interrupted:
-        from lore.commands.pages import write_pages
-        from lore.report.html.answers import introduce_report
+        from lore.commands.pages import write_report_page
 
-        intro = introduce_report(outcome.result, verbose=options.verbose)
-        write_pages(page, intro, page_files, context, verbose=options.verbose, colour=None)
+        write_report_page(page, outcome.result, page_files, context, verbose=options.verbose, colour=None)
     return code
 
 
@@ -133,12 +127,13 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
     if path is not None and (not path or path == STDIN):
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
-    budgets = Budgets(min_reuse=options.min_reuse)
-    if fault := budgets.fault():
-        raise LoreError(fault.replace("min_reuse", "--min-reuse", 1))
+    if options.min_reuse is not None and not 0 <= options.min_reuse <= 1:
+        raise LoreError(f"--min-reuse {options.min_reuse:g} is not a share from 0 to 1", hint="0.9 is 90 %")
+    context = context_of(loaded, options)
+    shares = [share for share in (options.min_reuse, context.policy.min_reuse) if share is not None]
     return replace(
-        context_of(loaded, options), path=path or "", update=options.update_baseline,
-        budgets=budgets.with_defaults(loaded.settings.check.budgets),
+        context, path=path or "", update=options.update_baseline,
+        policy=replace(context.policy, min_reuse=max(shares, default=None)),
         options=Options(format=options.format, rules=loaded.settings.assemble, log=common.log(options.verbose)),
     )  # fmt: skip
 
@@ -146,8 +141,10 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
 def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckContext:
     """Return settings combined with options: `--select` replaces the settings' codes, `--ignore` adds to them.
 
-    Paths in settings are relative to their file, or to the working directory if the file was named.
+    Paths in settings are relative to their file, or to the working directory if the file was named. Raises LoreError
+    for options that contradict each other.
     """
+    common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     select, ignore = (  # several may be joined by commas
         tuple(part.strip() for text in selectors or () for part in text.split(",") if part.strip())
         for selectors in (options.select, options.ignore)
@@ -157,16 +154,10 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     conflict = next((name for name in ruling.select if name.lower() in map(str.lower, ruling.ignore)), None)
     if conflict is not None:
         raise LoreError(f"--select and --ignore both name {conflict}", hint="leave it out of one of them")
-    context, policy = CheckContext.of(loaded), loaded.settings.check.policy
+    context, policy = CheckContext.of(loaded), loaded.settings.check
     policy = replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore))
     root = "" if options.config is not None else context.root
     return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
-
-
-def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
-    """Return the files of a run that no report may replace, by their roles."""
-    files = {} if loaded.file is None else {"the file of the settings": loaded.file}
-    return files if baseline is None else {**files, "the baseline": baseline}
 
 
 def _workers(jobs: str | None) -> int | Cluster:
@@ -190,12 +181,10 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
 
     forms = table_forms()
     tables = [text for text in reports if text.partition("=")[0] in forms]
-    if not tables:
-        return None, reports
-    form, _, folder = tables[0].partition("=")
-    if len(tables) > 1 or folder in ("", "-"):
+    form, _, folder = tables[0].partition("=") if tables else ("", "", "")
+    if tables and (len(tables) > 1 or folder in ("", "-")):
         raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
-    return (form, folder), [text for text in reports if text not in tables]
+    return (form, folder) if tables else None, [text for text in reports if text not in tables]
 
 
 def _report(
@@ -212,9 +201,9 @@ def _report(
         if options.quiet or all(target.kind != "terminal" for target in reports):
             common.tell(describe_interruption(stopped))
     if outcome.baselined is not None:
-        unseen_note = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         cost = known_cost(outcome.result.summary)
-        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{unseen_note}{cost}")
+        kept = f", and {outcome.unseen:,} kept that this run did not look for" if outcome.unseen else ""
+        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{cost}{kept}")
     more_commands: list[tuple[str, str]] = []
     if outcome.longest[0]:
         from lore.report.commands import compaction_advice
@@ -229,7 +218,7 @@ def _report(
         write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, writers=writers)
     for note in outcome.notes:
         common.tell(note)
-    name_unjudged(outcome.unjudged)
+    common.name_unjudged(outcome.unjudged)
     if options.baseline and outcome.failed and not context.update and not outcome.result.summary.known:
         common.tell(
             f"no finding of this run is in {options.baseline}; its paths count from the folder of lore.toml, else from"
@@ -237,18 +226,4 @@ def _report(
         )
     if stopped:
         return common.INTERRUPTED
-    return 1 if outcome.failed else 3 if outcome.unjudged else 0
-
-
-def name_unjudged(problems: Sequence[Problem]) -> None:
-    """Write the files with unjudged parts to standard error, and the reasons."""
-    by_file: dict[str | None, list[Problem]] = {}
-    for problem in problems:
-        by_file.setdefault(problem.file, []).append(problem)
-    for file, group in list(by_file.items())[:_UNJUDGED_NAMED]:
-        place = place_of(file or "", group[0].line)
-        reason = group[0].message.removeprefix("cannot read ").removeprefix(f"{file}").removeprefix(":").lstrip()
-        more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
-        common.tell(f"not judged: {place}: {reason}{more}")
-    if len(by_file) > _UNJUDGED_NAMED:
-        common.tell(f"not judged: {len(by_file) - _UNJUDGED_NAMED:,} more files")
+    return common.exit_code(outcome.unjudged, failed=outcome.failed)

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError, reason_of
 from lore.files import config_root, current_folder, make_folder, relative
-from lore.report.plain import Escaping, visible
+from lore.report.plain import Escaping, place_of, visible
 
 if TYPE_CHECKING:
     import typer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lore.commands import flags
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
-    from lore.model.codes import Audience
+    from lore.model.codes import Audience, Problem
     from lore.prompt.base import Policy
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lore.report.console import Console
     from lore.run.outputs import Target
     from lore.run.spending.ledgers import Ledgers
+
+_UNJUDGED_NAMED = 20  # files that a run names if they could not be judged
 
 R = TypeVar("R", bound=Struct)
 T = TypeVar("T")
@@ -89,6 +91,28 @@ def redacted_if(redact: bool, result: T) -> T:
     from lore.report.redacted import redacted
 
     return redacted(result)
+
+
+def exit_code(unjudged: Sized, *, failed: bool = False) -> int:
+    """Return the exit code of an answer: 1 for a finding of severity error, else 3 for an unjudged input, else 0.
+
+    If the unjudged input is the only one, there is no answer: its LoreError ends the run with 2.
+    """
+    return 1 if failed else 3 if unjudged else 0
+
+
+def name_unjudged(problems: Sequence[Problem], what: str = "not judged") -> None:
+    """Write the files with unjudged parts to standard error, and the reasons; `what` begins each line."""
+    by_file: dict[str | None, list[Problem]] = {}
+    for problem in problems:
+        by_file.setdefault(problem.file, []).append(problem)
+    for file, group in list(by_file.items())[:_UNJUDGED_NAMED]:
+        place = place_of(file or "", group[0].line)
+        reason = group[0].message.removeprefix("cannot read ").removeprefix(f"{file}").removeprefix(":").lstrip()
+        more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
+        tell(f"{what}: {place}: {reason}{more}")
+    if len(by_file) > _UNJUDGED_NAMED:
+        tell(f"{what}: {len(by_file) - _UNJUDGED_NAMED:,} more files")
 
 
 def refuse(*cases: tuple[bool, str, str]) -> None:
@@ -394,18 +418,18 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use
 
 
 def page_among(
-    reports: list[Target], *, opens: bool, protected: Mapping[str, str], name: str
-) -> PageTarget | None:  # fmt: skip
+    reports: list[Target], *, opens: bool, name: str, settings: str | None, baseline: str | None = None
+) -> PageTarget | None:
     """Remove the page from a command's reports and return its target.
 
-    Raises LoreError for a report that cannot be written, or that would replace a file of `protected`.
+    Raises LoreError for a report that cannot be written, or would replace the file of the settings or the baseline.
     """
     from lore.run.outputs import refuse_overwriting
 
     paths = [target.path.rstrip("/\\") if target.kind == HTML else target.path for target in reports]
     pages = [target.path for target in reports if target.kind == HTML]
     reports[:] = [target for target in reports if target.kind != HTML]
-    refuse_overwriting(paths, protected)
+    refuse_overwriting(paths, settings, baseline)
     return _page_at(pages, opens=opens, name=name, in_use=not all(report.path for report in reports))
 
 

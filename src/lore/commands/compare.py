@@ -77,7 +77,7 @@ def run(
         from lore.report.html.answers import introduce_comparison
 
         write_pages(page, introduce_comparison(result), [], CheckContext(), verbose=verbose, colour=color)
-    return 3 if result.failed else 0
+    return common.exit_code(result.failed)
 
 
 _HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-06-30), several joined by commas"

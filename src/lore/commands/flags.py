@@ -29,6 +29,7 @@ Colour: TypeAlias = Annotated[
 Verbose: TypeAlias = Annotated[
     bool, typer.Option("-v", "--verbose", help="Show more, and report files read, files skipped and decisions.")
 ]
+Quiet: TypeAlias = Annotated[bool, typer.Option("-q", "--quiet", help="Print findings only.")]
 Config: TypeAlias = Annotated[
     str | None, typer.Option("--config", help="Settings: a lore.toml, or a pyproject.toml with [tool.lore].")
 ]

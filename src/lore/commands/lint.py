@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from lore.cache.served import Served, served_by
 from lore.commands import common, flags
-from lore.commands.check import context_of, name_unjudged, protected_files
+from lore.commands.check import context_of
 from lore.errors import LoreError
 from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
-from lore.judge.policy import Budgets, Ruling
+from lore.judge.policy import Ruling
 from lore.judge.requests.lint import Linter, Outlook, is_refused
 from lore.judge.totals import is_unjudged, list_unjudged
 from lore.model.canonical import encode
@@ -35,14 +35,14 @@ from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, Lin
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, inputs, join_bodies, open_input
+from lore.recording.inputs import Input, inputs, is_passed_over, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.junit import Junit
 from lore.report.forms.lint import LintTerminal, worded_lint
 from lore.report.forms.registry import Report
 from lore.report.redacted import redacted
-from lore.run.checking.verdicts import CheckContext, place_of
+from lore.run.checking.verdicts import CheckContext, place_of, with_line
 from lore.run.outputs import parse_targets, reporting_errors, write_reports
 from lore.tokens.o200k import Counter
 
@@ -73,6 +73,7 @@ class LintOptions(common.CommonOptions, frozen=True):
     as_json: flags.AsJson = False
     dialect: flags.Dialect = None
     format: flags.Format = None
+    quiet: flags.Quiet = False
 
 
 @common.takes(LintOptions)
@@ -81,8 +82,8 @@ def run(options: LintOptions) -> int:
 
     One request is enough: nothing is compared, and no usage is needed. `lore check` compares requests and says what
     really changed. Exit code 1 if a provider refuses the request, a breakpoint has no effect, or no request of a file
-    would be cached (one below the model's minimum is a note); 2 if a name cannot be read, 3 if not everything could be
-    examined. [check] in lore.toml holds here, too: select, ignore, count_as_waste, exempt.
+    would be cached (one below the model's minimum is a note); 2 if the only input holds no request, 3 if some input
+    could not be examined. [check] in lore.toml holds here, too: select, ignore, count_as_waste, exempt.
     """
     verbose = options.verbose
     loaded, audience = common.find_settings(options.config), common.audience_named(options.audience)
@@ -92,24 +93,22 @@ def run(options: LintOptions) -> int:
         log=common.log(verbose),
     )  # fmt: skip
     context = replace(context_of(loaded, options), audience=audience or loaded.settings.check.reader, options=opening)
-    page = common.page_among(reports, opens=options.open_page, protected=protected_files(loaded), name="lint")
+    page = common.page_among(reports, opens=options.open_page, settings=loaded.file, name="lint")
     with (
         common.progress(is_on=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
     ):
         result, unjudged = _lint(options, context, progress)
     junit = Junit([row.path for row in result.requests], unjudged)
-    writers: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
+    writers: dict[str, Report] = {"terminal": LintTerminal(quiet=options.quiet), "junit": junit}
     with common.writing():
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
-    name_unjudged(unjudged)
+    common.name_unjudged(unjudged)
     if page is not None:
-        from lore.commands.pages import write_pages
-        from lore.report.html.answers import introduce_report
+        from lore.commands.pages import write_report_page
 
-        intro = introduce_report(result, verbose=verbose)
-        write_pages(page, intro, [], context, verbose=verbose, colour=options.color)
-    return 1 if result.summary.errors else 3 if unjudged else 0
+        write_report_page(page, result, [], context, verbose=verbose, colour=options.color)
+    return common.exit_code(unjudged, failed=result.summary.errors > 0)
 
 
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"
@@ -122,7 +121,7 @@ _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 def _lint(
     options: LintOptions, context: CheckContext, progress: common.Progress | None
 ) -> tuple[LintResult, list[Problem]]:
-    """Examine every request, and list what could not be examined; raises LoreError if no named file has any."""
+    """Examine every request, and list what could not be examined; raises LoreError if there is no request."""
     load_plugins()
     context.check_names()
     linting, policy = _Lint(context, options.cache, options.model), context.policy
@@ -131,7 +130,7 @@ def _lint(
         files = [
             (replace(file, optional=options.pass_over), name)
             for name, path in parsed_names
-            for file in inputs([name.path if name.turn is not None else path])
+            for file in inputs([path if name.turn is None else name.path], is_only=len(options.bodies) == 1)
         ]
         by_path = policy.per_path or policy.exempt  # settings differ by path
         if not by_path and all(name.turn is None for _, name in files):
@@ -145,8 +144,6 @@ def _lint(
             done_bytes += file.size
             if progress is not None:
                 progress(done_bytes, total_bytes)
-        if linting.refused and not linting.summary.files:
-            raise linting.refused[0]
         if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
             raise UnrecognisedError(f"no requests in {corpus.show(options.bodies[0])}", hint=_HINT)
     return linting.result(), linting.unjudged
@@ -178,7 +175,6 @@ class _Lint:
         count = None if context.options.counter is None else context.options.counter.count
         self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
-        self.refused: list[LoreError] = []  # named files without requests: an error if no file has any
         self._rows: list[LintRequest] = []
         self._found: dict[object, dict[str, _TopFinding]] = {}  # of each kind and place, by unit
         self.problems: list[Problem] = []
@@ -192,7 +188,7 @@ class _Lint:
         """Examine a file, or the request of it that `name` names; raises LoreError for a name that cannot be read."""
         problems, place = Problems(), place_of(file.path, self._context.root)
         place = replace(place, audience=self._context.audience or "author")
-        ruling, before = self._context.policy.ruling(place.key, Budgets()), self.summary.requests
+        ruling, before = self._context.policy.ruling(place.key), self.summary.requests
         try:
             if file.error is not None:
                 raise file.error
@@ -202,16 +198,12 @@ class _Lint:
             self._examine_recording(recording, place, ruling, name)
             self.summary.files += max(1, len(file.together))
         except LoreError as error:
-            is_unrecognised = isinstance(error, UnrecognisedError)
-            is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-            if file.is_named and file.error is None and not is_damaged and not (is_unrecognised and file.optional):
-                if not is_unrecognised:
-                    raise
-                self.refused.append(error)
-            elif is_unrecognised and not is_damaged:
+            if is_passed_over(file, error):
                 self.summary.skipped += 1
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return
+            if file.is_only:
+                raise
             problems.add(Problem(Code.UNREADABLE_FILE, error.message), place.path)
         self.summary.problems += problems.total
         kept = list(map(redacted, problems.kept)) if self._context.redact else problems.kept
@@ -237,7 +229,7 @@ class _Lint:
             remaining = [entry for unit, entry in units.items() if unit not in failing]
             for group in filter(None, ([*failing.values()], remaining)):
                 top = max(group, key=lambda entry: entry.finding.stake_tokens or 0)
-                finding = replace(top.finding, requests=sum(entry.requests for entry in group))
+                finding = with_line(replace(top.finding, requests=sum(entry.requests for entry in group)))
                 findings.append(worded_lint(finding, top.where, redact=self._context.redact))
         findings.sort(key=lambda finding: _ORDER.index(finding.severity))
         sums, rows, problems = self.summary, self._rows, self.problems
@@ -312,7 +304,7 @@ class _Lint:
     def _decide(self, finding: Finding, ruling: Ruling) -> Finding | None:
         """Apply the settings to a finding. Return None, and count it, if they remove it."""
         decision = ruling.decide(finding)
-        self.summary.ignored += decision.out == "ignored"
+        self.summary.ignored += decision.out in ("ignored", "unselected")
         self.summary.exempted += decision.out == "exempted"
         return None if decision.out else decision.finding
 

@@ -94,7 +94,7 @@ def overview(options: OverviewOptions) -> int:
             page, sums._replace(result=result), ledgers, redact=options.redact, verbose=options.verbose,
             colour=options.color,
         )  # fmt: skip
-    return 3 if result.failed else 0
+    return common.exit_code(result.failed)
 
 
 def _request(now: float, options: OverviewOptions) -> OverviewRequest:

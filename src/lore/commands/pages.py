@@ -42,7 +42,8 @@ from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input
 from lore.recording.titles import title_of
-from lore.report.html.answers import introduce_overview
+from lore.report.forms.terminal import Reported
+from lore.report.html.answers import introduce_overview, introduce_report
 from lore.report.html.blocks import Intro
 from lore.report.html.page import PageContent, render_page
 from lore.report.html.timeline import view_session
@@ -107,6 +108,14 @@ def write_spending(
     intro = introduce_overview(spending.result, spending.period.by("day"))
     context = CheckContext(options=ledgers.options, dated=ledgers.dated, redact=redact)
     write_pages(target, intro, spending.files, context, listed=listed, verbose=verbose, colour=colour)
+
+
+def write_report_page(
+    target: PageTarget, result: Reported, files: list[Input], context: CheckContext, *, verbose: bool,
+    colour: bool | None,
+) -> None:  # fmt: skip
+    """Write pages of what `lore check` or `lore lint` found, and of recordings."""
+    write_pages(target, introduce_report(result, verbose=verbose), files, context, verbose=verbose, colour=colour)
 
 
 def write_pages(

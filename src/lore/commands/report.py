@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from lore.commands import common, flags
 from lore.errors import LoreError, Where, did_you_mean
 from lore.judge.sums import Copies, LedgerRequest
+from lore.model.codes import Code, Problem
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, inputs, written_at
@@ -85,8 +86,8 @@ def run(options: ReportOptions) -> int:
         if form == "trace":
             return _write_trace(files, selection, ledgers, options, progress)
         for file in files:
-            if file.is_named and not file.stream:
-                corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
+            if file.is_only and not file.stream:
+                corpus.open_head(file.path)  # it has to exist; several are reported below
         request = OverviewRequest(since, now, tuple(selection.paths), by_day=True)
         spending = sum_spending(common.surroundings(), request, ledgers, progress)
         if not spending.result.files:
@@ -100,7 +101,7 @@ def run(options: ReportOptions) -> int:
         from lore.commands.pages import write_spending
 
         write_spending(page, spending, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color)
-    return 3 if spending.result.failed else 0
+    return common.exit_code(spending.result.failed)
 
 
 def _write_trace(
@@ -110,7 +111,7 @@ def _write_trace(
     from lore.report.redacted import redacted_error
     from lore.report.trace import trace_of
 
-    copies, failures, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
+    copies, failures, requests, recordings = Copies(), list[Problem](), list[tuple[str, LedgerRequest]](), 0
     files_by_time = sorted(files, key=lambda file: (written_at(file) or 0.0, file.path))
     for file, ledger in ledgers.read(files_by_time, progress):
         recordings += 1
@@ -118,18 +119,16 @@ def _write_trace(
             hint = "name recordings: `lore formats` lists what lore reads"
             error = LoreError(ledger.message, hint=hint, where=Where(ledger.path))
             error = redacted_error(error) if options.redact else error
-            if file.is_named and not ledger.rows:
+            if file.is_only and not ledger.rows:
                 raise error
-            label = "" if error.message.startswith(ledger.path) else f"{ledger.path}: "
-            failures.append(f"{label}{error.message}")
+            failures.append(Problem(Code.UNREADABLE_FILE, error.message, file=ledger.path))
         for request in requests_of(ledger, AgentLog(None, file, None), copies, set()):
             row = common.redacted_if(options.redact, request.row)
             requests.append((corpus.show(file.path), request._replace(row=row)))
     if not recordings:
         raise no_recordings_error(selection.looked or selection.paths)
     trace = trace_of(requests)
-    for text in failures:
-        common.tell(f"not in the trace: {text}")
+    common.name_unjudged(failures, "not in the trace")
     if not requests:
         common.tell("note: no recording holds a request: the trace is empty")
     if copies.count:
@@ -137,7 +136,7 @@ def _write_trace(
     if "note" in trace.otherData:
         common.tell(f"note: {trace.otherData['note']}")
     _write(render(trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, files)
-    return 3 if failures else 0
+    return common.exit_code(failures)
 
 
 def _write(data: bytes, advice: str, options: ReportOptions, files: list[Input]) -> None:

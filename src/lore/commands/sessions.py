@@ -91,7 +91,8 @@ def run(
     show = partial(write_sessions, now=now, home=surroundings.home, selected=selected)
     common.answer(result, show, as_json=as_json, color=color)
     expected_messages = (None, NOT_COUNTED, NO_RECORDING)
-    return 3 if listing.failed or any(session.message not in expected_messages for session in listing.sessions) else 0
+    unread = [session for session in listing.sessions if session.message not in expected_messages]
+    return common.exit_code([*listing.failed, *unread])
 
 
 def list_sessions(

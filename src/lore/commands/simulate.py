@@ -10,7 +10,6 @@ import typer
 from lore.cache.rules import FOR_READING, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
-from lore.commands.check import name_unjudged
 from lore.errors import LoreError
 from lore.judge.totals import is_unjudged
 from lore.model.patterns import matches_shell
@@ -80,7 +79,7 @@ def run(options: SimulateOptions) -> int:
     its time in UTC, the tokens predicted to be read, those billed, and the cause of the loss. A prediction is made
     before the usage of its turn is read.
 
-    Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
+    Exit code 2 if the only input is not a recording, 3 if some input could not be read, or only in part.
     """
     common.refuse(
         (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
@@ -144,8 +143,8 @@ def _answer(
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
     unjudged = [problem for result in results[:1] for problem in result.problems if is_unjudged(problem)]
-    name_unjudged(unjudged)
-    return 3 if unjudged else 0
+    common.name_unjudged(unjudged)
+    return common.exit_code(unjudged)
 
 
 def _write(result: SimulateResult, options: SimulateOptions) -> None:

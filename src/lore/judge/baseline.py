@@ -1,6 +1,7 @@
 """The baseline: known findings, so that only new ones fail.
 
-An entry counts the findings of one fingerprint. Notes, which fail no run, and findings about budgets have no entry.
+An entry counts the findings of one fingerprint. Notes about anything but unexpected cache breaks, which fail no run,
+and findings about budgets have no entry.
 Entries are sorted and use lasting names, so that the difference between two baselines is a list of changes. A baseline
 holds no text of a prompt.
 """
@@ -17,6 +18,7 @@ from msgspec import Struct
 from lore.errors import LoreError, Where
 from lore.judge.base import finding as make_finding
 from lore.judge.base import lasting_chain, lasting_path
+from lore.judge.policy import EVERYTHING, Ruling
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.deferred import pattern
@@ -52,14 +54,17 @@ class Baseline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class BaselineRecorder:
-    """Collect the findings of a run for a baseline."""
+    """Collect the findings of a run for a baseline, except those that `--select` and `--ignore` exclude."""
 
-    def __init__(self) -> None:
+    def __init__(self, option_ruling: Ruling = EVERYTHING) -> None:
+        self._wants = option_ruling.wants
         self._first: dict[str, tuple[str, Finding]] = {}
         self._counts: Counter[str] = Counter()
 
     def add(self, finding: Finding, key: str) -> None:
         """Count a finding; `key` is the path of its file, the same on every machine."""
+        if not self._wants(finding.code, finding.name):
+            return
         self._first.setdefault(finding.fingerprint, (key, finding))
         self._counts[finding.fingerprint] += 1
 
@@ -76,9 +81,10 @@ class BaselineRecorder:
             )  # fmt: skip
 
 
-def can_have_entry(code: str, severity: str) -> bool:
-    """Return whether a finding can be in a baseline."""
-    return severity != "note" and code not in WITHOUT_ENTRY
+def can_have_entry(finding: Finding) -> bool:
+    """Return whether a finding can be in a baseline: it can fail a run, by itself or as a break in a budget."""
+    is_counted = finding.severity != "note" or (finding.is_break and finding.kind != "expected")
+    return is_counted and finding.code not in WITHOUT_ENTRY
 
 
 class KnownFindings:

@@ -4,18 +4,19 @@
   and `ignore` match equally, the finding is ignored.
 - An entry of `per_path` adds to `ignore` and `count_as_waste`; its `select` and budgets replace those above it. The
   last entry that matches applies.
-- `select` is about recordings: findings about budgets, exemptions and baselines (LORE4xx) are only removed by `ignore`.
-- A removed finding is counted as removed, and against no sum's budget. `min_reuse` holds for a pair whatever causes are
-  ignored, but not if all are exempted.
+- `select` is about recordings: findings about budgets, exemptions and baselines (LORE4xx) are only removed by `ignore`,
+  and the budgets of sums count breaks that are not selected, too.
+- Findings that are ignored, exempted or in the baseline count against no sum's budget. `min_reuse` holds for a pair
+  whatever causes are ignored, but not if all are exempted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from lore.errors import LoreError
@@ -26,43 +27,28 @@ from lore.model.cause import Place
 from lore.model.codes import CODES, SEVERITY, Code
 from lore.model.evidence import OverBudget, TailReplaced
 from lore.model.patterns import PathIndex, matches_name
-from lore.model.results import Finding, Summary
+from lore.model.results import Count, Finding
 
-Out: TypeAlias = Literal["", "ignored", "exempted", "known"]
+Out: TypeAlias = Literal["", "unselected", "ignored", "exempted", "known"]
 MAX_TAIL_TOKENS = 2_000  # tokens of a replaced tail: a longer one is a warning (`max_tail_tokens` sets it)
 OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 
-class Budgets(Struct, frozen=True):
-    """`min_reuse` holds for every pair (0 to 1); `max_breaks` and `max_lost_tokens` for the whole run."""
+class Criteria(Struct, frozen=True, kw_only=True):
+    """Selectors, and budgets: `min_reuse` (0 to 1) holds for every pair, the others for the whole run."""
 
-    min_reuse: float | None = None
-    max_breaks: int | None = None
-    max_lost_tokens: int | None = None
-
-    def fault(self) -> str:
-        """Return the error in these budgets, or an empty text."""
-        if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
-            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1 (0.9 is 90 %)"
-        for name in ("max_breaks", "max_lost_tokens"):
-            value: int | None = getattr(self, name)
-            if value is not None and value < 0:
-                return f"{name} is negative"
-        return ""
-
-    def with_defaults(self, defaults: Budgets) -> Budgets:
-        """Return these budgets; those that are not set are taken from `defaults`."""
-        values = {name: getattr(self, name) for name in Budgets.__struct_fields__}
-        return replace(defaults, **{name: value for name, value in values.items() if value is not None})
-
-
-class PerPath(Budgets, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings for the recordings that a pattern names, and their budgets."""
-
-    path: str  # the pattern
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     count_as_waste: tuple[str, ...] = ()
+    min_reuse: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_breaks: Count | None = None
+    max_lost_tokens: Count | None = None
+
+
+class PerPath(Criteria, frozen=True, forbid_unknown_fields=True):
+    """Criteria for the recordings that a pattern names."""
+
+    path: str  # the pattern
 
 
 class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,22 +69,17 @@ class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.json_path is None or matches_name(self.json_path, finding.json_path or "")
 
 
-class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `dict`: for cached properties
-    """The settings of `[check]` that are no budgets."""
+class Policy(Criteria, frozen=True, dict=True, forbid_unknown_fields=True):  # `dict`: for cached properties
+    """How findings count, and the budgets of a run."""
 
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    count_as_waste: tuple[str, ...] = ()
     per_path: tuple[PerPath, ...] = ()
     exempt: tuple[Exempt, ...] = ()
-    max_tail_tokens: int = MAX_TAIL_TOKENS
+    max_tail_tokens: Count = MAX_TAIL_TOKENS
 
     def fault(self) -> str:
         """Return the error in these settings, or an empty text."""
-        if self.max_tail_tokens < 0:
-            return "max_tail_tokens is negative"
         for number, entry in enumerate(self.per_path, 1):
-            if fault := entry.fault() or _path_fault(entry.path):
+            if fault := _path_fault(entry.path):
                 return f"per_path, entry {number}: {fault}"
         for number, entry in enumerate(self.exempt, 1):
             empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(entry, name).strip()), "")
@@ -125,22 +106,20 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
     def _paths(self) -> PathIndex:
         return PathIndex(entry.path for entry in self.per_path)
 
-    def ruling(self, path: str, budgets: Budgets) -> Ruling:
-        """Return the ruling for a recording; `path` is relative, with `/`. `budgets` are those of the run."""
+    def ruling(self, path: str) -> Ruling:
+        """Return the ruling for a recording; `path` is relative, with `/`."""
         entries = [(number, self.per_path[number]) for number in self._paths.numbers(path)]
-        select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
-        for _, entry in entries:
-            budgets = entry.with_defaults(budgets)
         limited = [
             next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
             for name in BudgetEntries._fields
         ]
+        reuse = next((entry.min_reuse for _, entry in reversed(entries) if entry.min_reuse is not None), self.min_reuse)
         return Ruling(
-            select=select,
+            select=next((entry.select for _, entry in reversed(entries) if entry.select), self.select),
             ignore=(*self.ignore, *(code for _, entry in entries for code in entry.ignore)),
             count_as_waste=(*self.count_as_waste, *(code for _, entry in entries for code in entry.count_as_waste)),
             exempt=tuple([(number, self.exempt[number]) for number in self.exempt_paths.numbers(path)]),
-            min_reuse=budgets.min_reuse, max_tail_tokens=self.max_tail_tokens, limited=BudgetEntries(*limited),
+            min_reuse=reuse, max_tail_tokens=self.max_tail_tokens, limited=BudgetEntries(*limited),
         )  # fmt: skip
 
 
@@ -187,7 +166,8 @@ class Ruling(Struct, frozen=True):
     def decide(self, finding: Finding) -> Decision:
         """Return whether a finding counts, and the finding with the kind or severity that it then has."""
         if not self.wants(finding.code, finding.name):
-            return Decision(finding, "ignored")
+            is_ignored = _longest_match(self.ignore, finding.code, finding.name)
+            return Decision(finding, "ignored" if is_ignored else "unselected")
         for number, exempt in self.exempt:
             if exempt.accepts(finding):
                 return Decision(finding, "exempted", number)
@@ -210,6 +190,9 @@ class Ruling(Struct, frozen=True):
         """Return whether all findings that a selector names are selected."""
         matches = [(code, row.name) for code, row in CODES.items() if _match_length(selector, code, row.name)]
         return all(self.wants(code, name) for code, name in matches)
+
+
+EVERYTHING = Ruling()
 
 
 def _match_length(selector: str, code: str, name: str) -> int:
@@ -241,15 +224,6 @@ def _check(selector: str, where: str) -> None:
     )
 
 
-def find_over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
-    """Yield a finding for each sum over its budget; `of` is the path that the sums are of, empty for the whole run."""
-    breaks, lost = summary.breaks - summary.expected, summary.lost_tokens
-    if budgets.max_breaks is not None and breaks > budgets.max_breaks:
-        yield finding(Code.BREAKS_ABOVE_BUDGET, place, OverBudget("breaks", breaks, budgets.max_breaks, of))
-    if (most := budgets.max_lost_tokens) is not None and lost > most:
-        yield finding(Code.LOST_TOKENS_ABOVE_BUDGET, place, OverBudget("lost-tokens", lost, most, of))
-
-
 def decide_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decision]:
     """Return a decision on every finding of a pair: those of its verdict, those of plug-ins' rules, its budget.
 
@@ -260,7 +234,7 @@ def decide_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decision]:
     decided = [decision for _, decision in pairs]
     decided += [ruling.decide(finding) for rule in RULES.values() for finding in rule.pair(pair, place)]
     valid = [
-        replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out in ("", "ignored")
+        replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out != "exempted"
     ]
     if pair.causes and not valid:
         return decided

@@ -27,7 +27,7 @@ from lore.judge.base import RULES, TurnVerdict, damage, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
 from lore.judge.pairs.pair import WORSE
-from lore.judge.policy import BudgetEntries, Budgets, Decision, Policy, Ruling, decide_pair, find_over_budget
+from lore.judge.policy import BudgetEntries, Decision, Ruling, decide_pair
 from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem
@@ -91,7 +91,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])  # lines that another process could not log
     paths: list[str] = field(default_factory=list[str])  # of the recording, as it was named; none if it was not judged
-    error: LoreError | None = None  # the file was named and cannot be judged; `problems` too if it is unrecognised
+    error: LoreError | None = None  # the file is the only input of the run, and cannot be judged
     ledger: Ledger | None = None  # if tables are written
     long_turns: int = 0  # turns of a session log with a prompt of over `LONG_PROMPT` tokens
 
@@ -125,12 +125,12 @@ def _error_of(kind: type, fields: Any) -> LoreError:
 
 
 class FileTotals:
-    """Collects the results of judging one file; `redact` is applied to each finding."""
+    """Collects the results of judging one file; `complete` is applied to each finding."""
 
-    def __init__(self, place: Place, ruling: Ruling, redact: Callable[[Finding], Finding] | None = None) -> None:
+    def __init__(self, place: Place, ruling: Ruling, complete: Callable[[Finding], Finding] | None = None) -> None:
         self.place = place
         self.result = FileResult(key=place.key, limited=ruling.limited)
-        self._ruling, self._redact = ruling, redact
+        self._ruling, self._complete = ruling, complete
         self._kept: Counter[str] = Counter()
         self._responses: dict[tuple[str | None, int | None], str] = {}  # ids by chain and number of the turn
         self._inherited_compactions = 0
@@ -212,7 +212,7 @@ class FileTotals:
         """Return the decisions as they are stored: without words if they are removed, or past a limit."""
         decisions: list[Decision] = []
         for decision in decided:
-            finding = decision.finding if self._redact is None else self._redact(decision.finding)
+            finding = decision.finding if self._complete is None else self._complete(decision.finding)
             self._kept[finding.severity] += not decision.out
             if decision.out or self._kept[finding.severity] > FINDINGS_KEPT:
                 finding = replace(finding, message="", evidence=None, also=())
@@ -251,7 +251,8 @@ def count_findings(decided: Iterable[Decision], summary: Summary, costs: Costs) 
     decisions = list(decided)
     for _, out, _ in decisions:
         if out:
-            setattr(summary, out, getattr(summary, out) + 1)
+            name = "ignored" if out == "unselected" else out
+            setattr(summary, name, getattr(summary, name) + 1)
     counted_findings = [finding for finding, out, _ in decisions if not out]
     leading = count_losses(counted_findings, summary)
     known_breaks = [finding for finding, out, _ in decisions if out == "known" and finding.is_break]
@@ -357,7 +358,7 @@ class RunTotals:
         self.excused: Counter[int] = Counter()  # findings that each exemption removed
         self._known_findings, self._recorder = known_findings, recorder
         self._costs: Costs = {}
-        self._limited: dict[tuple[str, int], Summary] = {}  # sums that count against one budget
+        self.used: Counter[tuple[str, int]] = Counter()  # what counts against a budget: its name and entry
         self._findings: list[Finding] = []
         self._kept: Counter[str] = Counter()
         self._problems: list[Problem] = []
@@ -385,8 +386,8 @@ class RunTotals:
             if turn.found:
                 decisions = [self._match_baseline(decided, result.key) for decided in turn.found]
                 known_codes |= {decided.finding.code for decided in decisions if self._is_known(decided)}
-                is_error = count_findings(decisions, result.summary, self._costs)
-                self.failed = self.failed or (is_error and bool(turns or not unjudged))
+                self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
+                self._count_against_budgets(decisions, result.limited)
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
         self._count(result)
         if (unseen := result.unseen) is not None:
@@ -397,15 +398,19 @@ class RunTotals:
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
     def _match_baseline(self, decided: Decision, key: str) -> Decision:
-        """Return a finding as `known` if the baseline has it, which is used up, or a new one records it."""
+        """Return a finding as `known` if the baseline has it, which is used up, or a new one records it.
+
+        A break that is not selected is then ignored: it counts against budgets otherwise.
+        """
         finding, recorder = decided.finding, self._recorder
-        if decided.out or not can_have_entry(finding.code, finding.severity):
+        is_counted = not decided.out or (decided.out == "unselected" and finding.is_break)
+        if not is_counted or not can_have_entry(finding):
             return decided
         if recorder is not None:
             recorder.add(finding, key)
         elif self._known_findings is None or not self._known_findings.take(finding.fingerprint):
             return decided
-        return decided._replace(out="known")
+        return decided._replace(out="ignored" if decided.out else "known")
 
     def _is_known(self, decided: Decision) -> bool:
         """Return whether the baseline has a finding; a removed one about unjudged parts is looked up and used up."""
@@ -422,25 +427,23 @@ class RunTotals:
         if result.session is not None and (not result.session or result.session not in self._sessions):
             self.summary.sessions += 1
             self._sessions.add(result.session)
-        for name, entry in zip(BudgetEntries._fields, result.limited, strict=True):
-            _add(self._limited.setdefault((name, entry), Summary()), result.summary)
         (self.complete_keys if result.is_complete else self.partial_keys).add(result.key)
 
-    def find_over_budget(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
-        """Yield a finding for each sum over its budget, of the run or of an entry of `per_path`."""
-        entries = [(budgets, place, ""), *((entry, Place(entry.path), entry.path) for entry in policy.per_path)]
-        for name in BudgetEntries._fields:
-            for number, (limits, where, path) in enumerate(entries, -1):
-                sums = self._limited.get((name, number), Summary())
-                yield from find_over_budget(sums, Budgets(**{name: getattr(limits, name)}), where, path)
+    def _count_against_budgets(self, decisions: Iterable[Decision], limited: BudgetEntries) -> None:
+        """Count the cache break of a turn, if it has an unexpected one that is not ignored, exempted or known."""
+        breaks = [finding for finding, out, _ in decisions if finding.is_break and out in ("", "unselected")]
+        leading = max(breaks, key=weight_of, default=None)
+        if leading is not None and leading.kind != "expected":
+            self.used["max_breaks", limited.max_breaks] += 1
+            self.used["max_lost_tokens", limited.max_lost_tokens] += leading.lost_tokens or 0
 
     def conclude(
-        self, findings: Iterable[Finding], ruling: Ruling, redact: Callable[[Finding], Finding] | None = None
+        self, findings: Iterable[Finding], ruling: Ruling, complete: Callable[[Finding], Finding] | None = None
     ) -> None:
-        """Count the findings about the whole run and list those that remain; `redact` is applied to each."""
+        """Count the findings about the whole run and list those that remain; `complete` is applied to each."""
         decided = [self._match_baseline(ruling.decide(entry), entry.path) for entry in findings]
         self.failed = count_findings(decided, self.summary, {}) or self.failed
-        self._keep(entry.finding if redact is None else redact(entry.finding) for entry in decided if not entry.out)
+        self._keep(entry.finding if complete is None else complete(entry.finding) for entry in decided if not entry.out)
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         """List findings that have words, up to a limit."""

@@ -199,10 +199,11 @@ def _reason(outcome: CheckOutcome) -> str:
         codes = Counter(f"{finding.code} {finding.name}" for finding in wrong).most_common()
         paths = list(dict.fromkeys(finding.path for finding in wrong))
         verb = "waste their prompt cache" if not any(finding.code.startswith("LORE2") for finding in wrong) else "fail"
-        what = f"{len(paths)} of {result.summary.files} cassettes {verb}"
+        failing = len({*paths} & {*outcome.recordings})  # other paths are those of settings
+        what = f"{failing} of {result.summary.files} cassettes {verb}" if failing else "the cassettes fail"
         causes = _list([f"{times}x {code}" for code, times in codes])
         return visible(f"lore: {what}: {causes}, in {_list(paths)}; type: lore explain {wrong[0].code}")
-    paths = list(dict.fromkeys(problem.file for problem in result.problems if problem.file))
+    paths = list(dict.fromkeys(problem.file for problem in outcome.unjudged if problem.file))
     where = f": {_list(paths)}; type: lore check {shlex.quote(paths[0])}" if paths else ""
     return visible(f"lore: not every cassette could be judged{where}")
 

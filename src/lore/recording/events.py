@@ -220,7 +220,7 @@ class EventRecording(Recording):
             if self._origin.clock == "first_line":
                 turn.answered = last.at
         is_unnamed = turn.response_id is None or turn.response_id.startswith(STAND_IN)
-        if is_unnamed and turn.sent is not None and session.id and not session.is_own:  # as in other versions of the log
+        if is_unnamed and turn.sent is not None and session.id and not session.is_own:  # as in other versions
             turn.response_id = f"{session.id} {turn.chain} {turn.number} {turn.sent}"
 
     def dialect_for(self, state: FoldedSession, chain: Chain | None = None) -> Dialect:

@@ -25,7 +25,7 @@ from lore.formats.folders import PackHeader
 from lore.model.deferred import pattern
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
-from lore.recording.base import Problems, Recording
+from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.opening import Options, reader_class_for
 from lore.store.registry import ignore, open_existing, print_note_once, scheme_of
 
@@ -51,31 +51,43 @@ class Input(Struct, frozen=True):
     tag: str = ""  # the ETag that a remote file had when it was listed
     number: int = 0  # its place among the files of a run
     together: tuple[str, ...] = ()  # files with one request body each, read as one recording; `path` is empty then
+    is_only: bool = False  # the user named this file and nothing else: an error of it ends the run
 
 
 def inputs(
-    paths: list[str], is_wanted: Callable[[Input], bool] | None = None, on_hidden: Callable[[str], object] = ignore
+    paths: list[str], is_wanted: Callable[[Input], bool] | None = None, on_hidden: Callable[[str], object] = ignore, *,
+    is_only: bool | None = None,
 ) -> list[Input]:  # fmt: skip
-    """List the inputs that these paths stand for; raises LoreError for a pattern that matches nothing.
+    """List the inputs that these paths stand for; raises LoreError if there is one path, and it stands for nothing.
 
+    One of several paths that stands for nothing is an input with an error; `is_only=False`: the user named others, too.
     Remote files for which `is_wanted` is False are dropped while listing, so that a million old ones cost no memory.
     Hidden folders, which are not searched, are passed to `on_hidden`.
     """
     files: dict[object, Input] = {}
+    is_only = len(paths) == 1 if is_only is None else is_only
     for path in paths:
-        for file in _inputs_of(path):
-            if file.hidden:
-                on_hidden(file.path)
-                continue
-            key, file = _identify(file)
-            if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
-                continue
-            before = files.setdefault(key, file)
-            if file.is_named and not before.is_named:
-                files[key] = replace(before, is_named=True)
-    moved = moved_to_database([file.path for file in files.values()])
+        try:
+            for file in _inputs_of(path):
+                if file.hidden:
+                    on_hidden(file.path)
+                    continue
+                key, file = _identify(file)
+                if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
+                    continue
+                before = files.setdefault(key, replace(file, is_only=is_only and file.is_named))
+                if file.is_named and not before.is_named:
+                    files[key] = replace(before, is_named=True, is_only=is_only)
+        except LoreError as error:
+            if is_only:
+                raise
+            files[path] = Input(path, is_named=True, error=error)
+    listed = list(files.values())
+    if is_only and len(listed) == 1 and (error := listed[0].error) is not None:  # a folder that cannot be listed
+        raise error
+    moved = moved_to_database([file.path for file in listed])
     return [
-        file for file in files.values()
+        file for file in listed
         if (file.is_named or file.path not in moved)
         and (is_wanted is None or filesystem.is_remote(file.path) or is_wanted(file))
     ]  # fmt: skip
@@ -206,6 +218,14 @@ def _identify(file: Input) -> tuple[object, Input]:
         return key, replace(file, size=packed.status_of(path).size or 0)
     stream = not stat.S_ISREG(about.st_mode)
     return key, replace(file, size=0 if stream else about.st_size, stream=stream)
+
+
+def is_passed_over(file: Input, error: LoreError) -> bool:
+    """Return whether an input with this error is skipped and counted: it is not a recording, nor expected to be.
+
+    Any other error of an input ends the run if the input is the only one; else the run is incomplete.
+    """
+    return isinstance(error, UnrecognisedError) and (file.optional or not (file.is_named or error.is_damaged))
 
 
 # snapshots of a log

@@ -139,15 +139,15 @@ def parse_targets(reports: Iterable[str], *, as_json: bool = False) -> list[Targ
     return result if on_stdout else [Target("terminal"), *result]
 
 
-def refuse_overwriting(paths: Iterable[str], protected: Mapping[str, str]) -> None:
-    """Raise LoreError for a report (empty: standard output) without a folder, or that would replace a `protected` file.
+def refuse_overwriting(paths: Iterable[str], settings: str | None, baseline: str | None) -> None:
+    """Raise LoreError for a report (empty: standard output) without a folder, or that would replace one of two files.
 
-    `protected` maps what a file is, as the message names it, to its path. A pipe or a device is never refused.
+    A pipe or a device is never refused.
     """
     for path in (path for path in paths if path and not corpus.is_stream(path)):
         label = corpus.show(path)
-        for what, protected_path in protected.items():
-            if corpus.is_same(path, protected_path) or os.path.realpath(path) == os.path.realpath(protected_path):
+        for what, file in (("the file of the settings", settings), ("the baseline", baseline)):
+            if file and (corpus.is_same(path, file) or os.path.realpath(path) == os.path.realpath(file)):
                 raise LoreError(f"{label} is {what}, and no report goes there", hint="name another file")
         refuse_missing_folder(path)
 
@@ -201,7 +201,7 @@ def reporting_errors(
             place = max(matches, key=len) if matches else next(iter(paths), os.curdir)
             problem = Problem(Code.UNREADABLE_FILE, error.message, file=corpus.show(place))
             damaged = damage([problem], {}, Place(corpus.show(place)))
-            findings = [replace(finding, fix=error.hint or finding.fix) for finding in damaged]
+            findings = [replace(finding, fix=error.advice or finding.fix) for finding in damaged]
             out = Console(sys.stdout, colour=False, terminal=False)
             write_reports(make_result(findings=findings, problems=[problem]), outputs, [*paths], out, verbose=True)
         raise

@@ -115,11 +115,11 @@ class Result:
             raise LoreError(message, hint=_SAME)
         return cls(document.maker, {_order(number, path): (path, record) for number, path, record in entries})
 
-    def outcome(self, *, config: str | None = None, path: str = ".") -> CheckOutcome:
+    def outcome(self, *, config: str | None = None) -> CheckOutcome:
         """Return the summary of all files, whether a finding is an error, and whether a file could not be judged.
 
-        `config` names the settings with which the files were judged; findings about budgets of the whole run name
-        `path`. Raises LoreError if lore or the settings changed since, or if the bytes were not written by `to_bytes`.
+        `config` names the settings with which the files were judged. Raises LoreError if lore or the settings changed
+        since, or if the bytes were not written by `to_bytes`.
         """
         context, maker = _settings(config)
         if self._maker not in ("", maker):
@@ -129,15 +129,15 @@ class Result:
             records.sort(key=lambda record: context.is_exempted(_decode_result(record).key), reverse=True)
         for record in records:
             totals.take(_decode_result(record))
-        return CheckOutcome(conclude(totals, context, path), totals.failed, totals.unjudged)
+        return CheckOutcome(conclude(totals, context), totals.failed, totals.unjudged)
 
-    def checked(self, *, config: str | None = None, path: str = ".") -> CheckResult:
+    def checked(self, *, config: str | None = None) -> CheckResult:
         """Return the summary, findings and problems of all files; see `outcome`."""
-        return self.outcome(config=config, path=path).result
+        return self.outcome(config=config).result
 
-    def json(self, *, config: str | None = None, path: str = ".") -> str:
+    def json(self, *, config: str | None = None) -> str:
         """Return what `lore check --json` prints for these files, without the line feed; see `outcome`."""
-        return render(self.checked(config=config, path=path))
+        return render(self.checked(config=config))
 
     def __len__(self) -> int:
         return len(self._join_parts())
@@ -200,7 +200,7 @@ def maker_of(context: CheckContext) -> str:
     dated.check_file()
     rules = Path(dated.path).read_bytes() if dated.path else b""
     parts = (
-        VERSION, _program(), context.options.format, context.options.rules, context.budgets, context.policy,
+        VERSION, _program(), context.options.format, context.options.rules, context.policy,
         hashlib.sha256(rules).hexdigest(), dated.tolerance, dated.labels, context.audience, context.redact,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(list(map(repr, parts))).encode()).hexdigest()

@@ -46,8 +46,8 @@ from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, Si
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.agents.logs import project_of
-from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, join_bodies, open_input
+from lore.recording.base import Problems, Recording, load_plugins
+from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, is_passed_over, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.report.commands import compaction_advice
 from lore.report.measured import engine_measures
@@ -299,7 +299,6 @@ class _Simulator(NamedTuple):
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, all_problems = SimulatedSums(), list[PaidTurn](), list(self.problems)
         size, count, done_bytes, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
-        errors = list[LoreError]()  # about named files that are not recordings
         for file in ahead(self.files):
             count, problems = count + 1, Problems()
             try:
@@ -311,15 +310,13 @@ class _Simulator(NamedTuple):
             except InterruptedRunError:
                 stopped = True
             except LoreError as error:
-                recordings += self._skip(file, error, problems, errors)
+                recordings += self._skip(file, error, problems)
             all_problems.extend(problems.kept)
             done_bytes += file.size
             if stopped or (stopped := self.callbacks.is_interrupted()):
                 break
         if stopped and change is not NO_CHANGE:
             raise InterruptedRunError
-        if errors and not recordings and not stopped:
-            raise errors[0]
         if not recordings and not stopped:
             raise no_recordings(self.path, self.callbacks.looked, by_time=self.callbacks.accepts is not None)
         as_of = None if rules.as_of is None else rules.as_of.isoformat()
@@ -331,20 +328,15 @@ class _Simulator(NamedTuple):
             result = replace(result, interrupted=Interruption(count, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
-    def _skip(self, file: Input, error: LoreError, problems: Problems, errors: list[LoreError]) -> int:
-        """Return 1 for a recording that could not be read, 0 for another file; `errors` gets the error of a named one.
-
-        Raises the error of a name that cannot be read.
-        """
-        is_other = isinstance(error, UnrecognisedError)
-        if file.is_named and not is_other:
-            raise error
-        if is_other and not (file.is_named and not file.optional):
+    def _skip(self, file: Input, error: LoreError, problems: Problems) -> int:
+        """Return 1 for an unjudged input, 0 for one that is passed over; raise the error of the only input."""
+        if is_passed_over(file, error):
             self.context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
             return 0
-        errors += [error] if is_other else []
+        if file.is_only:
+            raise error
         problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
-        return 0 if is_other else 1
+        return 1
 
     def _turns(
         self, file: Input, problems: Problems, simulation: Simulation, measuring: Measuring | None

@@ -173,7 +173,7 @@ def test_local_scheduler_requires_a_certificate(scheduler, monkeypatch):
 
 def test_interrupt_ends_the_run_in_order(scheduler):
     asked = iter([False] * 3)
-    run = CheckRun(cluster=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True))
+    run = CheckRun(workers=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True))
     result = check(["logs"], run=run).result
     assert isinstance(result.interrupted, Interruption)
     assert result.interrupted.files < result.interrupted.of

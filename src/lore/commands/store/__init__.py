@@ -99,7 +99,7 @@ def import_(
             session_store, sources, options, session_id=session_id, project_id=project, progress=progress
         )
     common.answer(result, write_imported, as_json=as_json, color=color)
-    return 3 if any(session.message is not None for session in result.sessions) else 0
+    return common.exit_code([session for session in result.sessions if session.message is not None])
 
 
 @app.command("export")

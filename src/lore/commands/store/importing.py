@@ -105,7 +105,6 @@ class _Importer:
         progress: Progress | None,
     ) -> None:  # fmt: skip
         self._store, self._options, self._session_id, self._project_id = store, options, session_id, project_id
-        self._is_alone = len(files) == 1
         self._total, self._done, self._read = sum(file.size for file in files), 0, 0  # bytes; `_read`: of this file
         self._progress = progress
         self._used_ids: set[str] = set()  # ids of sessions of earlier inputs
@@ -129,7 +128,7 @@ class _Importer:
                 self.requests += isinstance(error, _RequestsError)
                 self.skipped += isinstance(error, UnrecognisedError)
                 return None
-            if (self._is_alone and file.is_named) or (source is not None and self._refuses_all(error)):
+            if file.is_only or (source is not None and self._refuses_all(error)):
                 raise
             is_placed = isinstance(error, DamagedError) and error.where is not None
             message = f"{error.where}: {error.message}" if is_placed else error.message

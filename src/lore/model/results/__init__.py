@@ -230,12 +230,14 @@ class Finding(Struct, frozen=True):
 
     code: str  # such as `LORE104`
     name: str  # of the code, in words joined by hyphens
-    kind: CauseKind  # expected, waste or unattributable
+    # of a cache break: expected, waste or unattributable; of any other finding it only goes with the severity: damage
+    # of a recording (LORE2xx) that makes verdicts wrong has the kind waste, though no prompt is wasted
+    kind: CauseKind
     severity: Severity  # error, warning or note
-    path: str  # the file or folder; a stored or remote session by its URL
+    path: str  # the file or folder; a stored or remote session by its URL; of a budget the settings file
     message: str  # the finding in words; made last, from the other fields
     fix: str  # what `actor` can do about it
-    line: int | None = None  # of the recording, from 1; null if the finding belongs to no line
+    line: int | None = None  # of the file, from 1; null if the finding belongs to no line
     chain: str | None = None  # the conversation in the recording; null if the finding belongs to no turn
     turn: int | None = None  # number in its chain, from 1; null as `chain` is
     dialect: str | None = None  # of the request, such as `anthropic`; null as `chain` is
@@ -339,7 +341,7 @@ class CheckResult(CommandResult, frozen=True, kw_only=True):
     """`lore check --json`."""
 
     summary: Summary  # counts over all files
-    top: list[CostlyCause] = []  # the three costliest causes, waste first
+    top: list[CostlyCause] = []  # the costliest causes, by cost: at most three that are waste, and three expected
     unseen: list[UnrecordedParts] = []  # one entry for each format and kind of missing parts
     findings: list[Finding]  # of all files, then of the whole run; at most 10,000 of each severity
     problems: list[Problem]  # places in the recordings that could not be read or did not fit

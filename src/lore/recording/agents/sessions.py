@@ -97,11 +97,12 @@ def _group_by_session(logs: list[AgentLog]) -> list[list[AgentLog]]:
     return list(groups.values())
 
 
-# Times of records, as agents write them: text, or seconds or milliseconds since the epoch.
+# Times of records, as agents and recorders write them: text, or seconds or milliseconds since the epoch.
 _TIME = pattern(
-    r'(?<!\\)"(?:timestamp|ts|created|completed|updated)"\s*:\s*(?:"(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)"|(\d{13}|\d{10}(?:\.\d+)?)\b)'
+    r'(?<!\\)"(?:timestamp|ts|at|time|startTime|startedDateTime|completed|(?:created|updated)(?:At|_at)?|'
+    r'(?:started|recorded)(?:At|_at)|(?:processed|logged)_at)"\s*:\s*(?:"(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)"|(\d{13}|\d{10}(?:\.\d+)?)\b)'
 )
-_END = 65_536  # bytes at the end of a log in which its last time is looked for
+_ENDS = 65_536, 4_194_304  # bytes at the end of a log in which its last time is looked for: a request may be long
 
 
 def newest_first(
@@ -127,8 +128,12 @@ def last_time(path: str, written: float) -> float:
     """Return the last time at the end of a log; `written`, the time of its file, if there is none."""
     try:
         with open(path, "rb") as file:
-            file.seek(-min(_END, os.fstat(file.fileno()).st_size), os.SEEK_END)
-            matches = _TIME.findall(file.read(_END).decode("latin-1"))
+            size, matches = os.fstat(file.fileno()).st_size, list[tuple[str, str]]()
+            for end in _ENDS:
+                file.seek(-min(end, size), os.SEEK_END)
+                matches = _TIME.findall(file.read(end).decode("latin-1"))
+                if matches or size <= end:
+                    break
     except (OSError, ValueError):  # a session in a database, a folder
         return written
     times = [parse_timestamp(text) if text else float(number) / (1000 if len(number) == 13 else 1)

@@ -45,7 +45,7 @@ def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001
         if len(findings) > room:
             hidden.append(counted(len(findings) - room, name))
     if hidden:
-        text = f"{' and '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
+        text = f"{', '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
         yield f"::notice title={command_of(result)}::{_escape(text)}"
 
 

@@ -1,8 +1,8 @@
 """JUnit XML: one test case for each recording, so that any CI shows them.
 
-A recording fails with an error among its findings; what could not be judged is an error of the test; any other passes,
-with its warnings as output. Files that are not recordings are one skipped test. The text of a case is that of the
-terminal report. Only characters that XML 1.0 allows are written; any other is shown as an escape.
+A recording fails by its findings of severity error; what could not be judged is an error of the test; any other passes.
+Other findings are output of the test. Files that are not recordings are one skipped test. The text of a case is that of
+the terminal report. Only characters that XML 1.0 allows are written; any other is shown as an escape.
 
 Source: the `testsuites` form that Jenkins and GitLab read.
 """
@@ -62,21 +62,24 @@ def _add_case(
     """Add the test case of a recording; return `failure`, `error` (it was not judged) or "" if it passed."""
     shown_path = visible(path_below(path).removeprefix("./"))  # `lore check` and `lore check .` name a test alike
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
-    line = next((finding.line for finding in findings if finding.line is not None), None)
+    kind, message, failing = "", "", [finding for finding in findings if finding.severity == "error"]
+    if failing:
+        kind = "failure"
+        message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(failing)))
+    elif unjudged:
+        kind, message, failing = "error", f"not judged: {unjudged}", findings
+    line = next((finding.line for finding in (*failing, *findings) if finding.line is not None), None)
     if line is not None:
         case.set("line", str(line))
-    kind, message = "", ""
-    if any(finding.severity == "error" for finding in findings):
-        kind = "failure"
-        message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(findings)))
-    elif unjudged:
-        kind, message = "error", f"not judged: {unjudged}"
-    if kind or findings:
-        text = io.StringIO()
-        write_blocks(findings, Console(text, colour=False, terminal=False), verbose=verbose)
-        element = SubElement(case, kind or "system-out")
-        element.text = "\n".join(map(visible, text.getvalue().splitlines()))
-        if kind:
-            element.set("message", visible(message))
-            element.set("type", visible(message.partition(",")[0].partition(":")[0]))
+    if kind:
+        attributes = {"message": visible(message), "type": visible(message.partition(",")[0].partition(":")[0])}
+        SubElement(case, kind, attributes).text = _write(failing, verbose=verbose)
+    if others := [finding for finding in findings if finding not in failing]:
+        SubElement(case, "system-out").text = _write(others, verbose=verbose)
     return kind
+
+
+def _write(findings: Sequence[Finding], *, verbose: bool) -> str:
+    text = io.StringIO()
+    write_blocks(findings, Console(text, colour=False, terminal=False), verbose=verbose)
+    return "\n".join(map(visible, text.getvalue().splitlines()))

@@ -77,10 +77,13 @@ class LintTerminal:
 
     can_share_stdout = True
 
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet  # findings only, without notes
+
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         """Write what a cache would keep of each request, findings, sums."""
         assert isinstance(result, LintResult)  # `lore check` has one of its own
-        one_by_one = len(result.requests) <= FEW
+        one_by_one = len(result.requests) <= FEW and not self._quiet
         files = Counter(request.path for request in result.requests)
         requests = result.requests if one_by_one or verbose else []
         for request in requests:
@@ -97,6 +100,8 @@ class LintTerminal:
             request_count = finding.requests if isinstance(finding.requests, int) else 0
             suffix = f" ({counted(request_count, 'request')})" if request_count > 1 else ""
             write_findings([replace(finding, message=f"{finding.message}{suffix}")], out)
+        if self._quiet:
+            return
         if requests or findings:
             out.print()
         for sentence in sums_lines(result.summary):

@@ -7,8 +7,8 @@ Findings come in the order of the files and of their lines, whatever judges the 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache, partial
 from typing import Protocol
@@ -21,21 +21,22 @@ from lore.files import current_folder
 from lore.judge import baseline
 from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings
+from lore.judge.policy import BudgetEntries, PerPath
 from lore.judge.totals import FileResult, RunTotals
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.evidence import Unneeded
+from lore.model.evidence import OverBudget, Unneeded
 from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.agents.logs import is_place_of_logs
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, join_bodies
+from lore.recording.inputs import Input, drop_earlier_versions, inputs, join_bodies
 from lore.recording.opening import reader_named
 from lore.report.plain import counted
-from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, place_of, processes_for
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, map_files, place_of
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
 
@@ -46,8 +47,7 @@ class CheckRun(Struct, frozen=True):
     accepts: Callable[[Input], bool] | None = None  # returns whether to open a file; None: open all
     looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named
     pass_over: bool = False  # count named files that are not recordings, like those in folders
-    jobs: int = 1  # files judged at a time
-    cluster: Cluster | None = None  # workers elsewhere that judge the files
+    workers: int | Cluster = 1  # how many files are judged at a time, or workers elsewhere that judge them
     progress: Callable[[int, int], None] | None = None  # called with bytes judged and bytes in all
     interrupted: Callable[[], bool] | None = None  # called after each turn; True ends the run
     on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
@@ -74,8 +74,8 @@ class CheckOutcome(Struct, frozen=True):
     failed: bool  # a finding is an error
     unjudged: list[Problem] = []  # why requests, or whole files, could not be judged
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
-    baselined: int | None = None  # findings of the baseline that was written
-    unseen: int = 0  # of them, those that this run did not look for
+    baselined: int | None = None  # findings of this run in the baseline that was written
+    unseen: int = 0  # findings that it keeps, and that this run did not look for
     longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
@@ -88,34 +88,30 @@ class CheckOutcome(Struct, frozen=True):
 def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EVERY_FILE) -> CheckOutcome:
     """Judge every recording under these paths.
 
-    A named file that is not a recording is a problem if another one is, as when a shell's pattern names both; else
-    LoreError is raised, as it is for a name that cannot be read. An interrupted run reports budgets that the judged
-    files exceed, but no unused exemption and no stale entry of the baseline, and writes no baseline.
+    Raises LoreError for an input that cannot be judged, if the user named it and nothing else; one of several inputs is
+    among the unjudged. An interrupted run reports budgets that the judged files exceed, but no unused exemption and no
+    stale entry of the baseline, and writes no baseline.
     """
     context = replace(context, tabled=run.on_ledger is not None)
     hidden_folders = list[str]()
     files = _list_files(paths, context, run, hidden_folders)
     previous = _read_baseline(context)
-    recorder = BaselineRecorder() if context.update else None
+    recorder = BaselineRecorder(context.option_ruling) if context.update else None
     known_findings = None if previous is None else KnownFindings(previous)
-    totals, judged, errors = RunTotals(known_findings, recorder), 0, list[LoreError]()
+    totals, judged = RunTotals(known_findings, recorder), 0
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
             for line in result.log:
                 context.options.log(line)
             if result.error is not None:
-                if not result.problems:
-                    raise result.error
-                errors.append(result.error)
+                raise result.error
             totals.take(result)
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
-    if errors and stopped is UNSET and not totals.summary.files:
-        raise errors[0]
     notes = [*_notes(totals, context, run, paths, hidden_folders)] if stopped is UNSET else []
-    result = conclude(totals, context, paths[0], None if context.update else known_findings, is_all=stopped is UNSET)
+    result = conclude(totals, context, None if context.update else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
         entries, unseen_count = baseline.renew_entries(
@@ -125,7 +121,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             file.write(baseline.encode(entries))
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
-        baselined=None if entries is None else sum(entry.count for entry in entries), unseen=unseen_count,
+        baselined=None if entries is None else result.summary.known, unseen=unseen_count,
         longest=totals.longest,
     )  # fmt: skip
 
@@ -174,20 +170,17 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_f
 
 
 def conclude(
-    totals: RunTotals, context: CheckContext, path: str, known_findings: KnownFindings | None = None, *,
-    is_all: bool = True,
-) -> CheckResult:  # fmt: skip
-    """Return the result of all files; findings about budgets of the run name `path`.
-
-    `known_findings` are the findings of the baseline; `is_all`: all files were judged.
-    """
-    findings = [*totals.find_over_budget(context.budgets, context.policy, place_of(path, context.root))]
+    totals: RunTotals, context: CheckContext, known_findings: KnownFindings | None = None, *, is_all: bool = True
+) -> CheckResult:
+    """Return the result of all files; `known_findings` are those of the baseline, `is_all`: all files were judged."""
+    lines = _lines_of_settings(context.settings)
+    findings = [*_find_over_budget(totals, context, lines)]
     if is_all:
-        findings += unused_exemptions(totals, context)
+        findings += unused_exemptions(totals, context, lines)
         if known_findings is not None:
             could_match = partial(_could_match, totals, context)
             findings += baseline.find_stale(known_findings, place_of(context.path, context.root), could_match)
-    totals.conclude(findings, context.ruling(""), context.redactor)
+    totals.conclude(findings, context.policy.ruling(""), context.complete)
     return totals.checked()
 
 
@@ -253,31 +246,26 @@ class Cluster(Protocol):
 
 def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
-    total = sum(file.size for file in files)
-    judge, report = partial(judge_file, context=context), partial(run.report, total)
-    if run.progress is not None:
-        run.progress(0, total)
+    report, judged_bytes = partial(run.report, sum(file.size for file in files)), 0
+
+    def judge(file: Input) -> FileResult:
+        nonlocal judged_bytes
+        report(judged_bytes, 0)
+        result = judge_file(file, context, partial(report, judged_bytes))
+        judged_bytes += file.size
+        return result
+
     silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
-    if run.cluster is not None:
+    with suppress(InterruptedRunError):
+        if isinstance(run.workers, int):
+            in_worker = partial(judge_in_worker, context=silent)
+            yield from map_files(files, run.workers, judge, in_worker, partial(report, 0))
+            return
         from lore.run.results import maker_of  # noqa: PLC0415 - few runs have a cluster
 
         silent = replace(silent, root=os.path.abspath(silent.root))
-        job = ClusterJob(judge, partial(judge_in_worker, context=silent), partial(maker_of, silent), partial(report, 0))
-        with suppress(InterruptedRunError):
-            yield from run.cluster.results(files, job)
-    elif (processes := processes_for(files, run.jobs)) > 1:
-        from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
-
-        in_worker = partial(judge_in_worker, context=silent)
-        with suppress(InterruptedRunError):
-            yield from ProcessPool(processes, judge, in_worker, partial(report, 0)).results(files)
-    else:
-        judged_bytes = 0
-        for file in ahead(files):
-            if run.is_interrupted():
-                return
-            yield judge_file(file, context, partial(report, judged_bytes))
-            judged_bytes += file.size
+        in_worker, maker = partial(judge_in_worker, context=silent), partial(maker_of, silent)
+        yield from run.workers.results(files, ClusterJob(judge, in_worker, maker, partial(report, 0)))
 
 
 def judge_in_worker(file: Input, context: CheckContext) -> FileResult:
@@ -288,12 +276,42 @@ def judge_in_worker(file: Input, context: CheckContext) -> FileResult:
     return result
 
 
-_EXEMPTION = pattern(rb"^[ \t]*\[\[[ \t]*(?:tool\.lore\.)?check\.exempt[ \t]*\]\]", re.MULTILINE)
+_TABLE_OR_KEY = pattern(r"[ \t]*(?:(\[\[?)[ \t]*(?:tool\.lore\.)?([\w.]+)[ \t]*\]|([\w.]+)[ \t]*=)")
 
 
-def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Finding]:
+def _lines_of_settings(file: str) -> dict[str, int]:
+    """Return the lines of tables and keys in a settings file, by their paths (`check.exempt[0]`); none without."""
+    lines, counts, table = dict[str, int](), Counter[str](), ""
+    with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
+        for number, text in enumerate(opened, 1):
+            if (match := _TABLE_OR_KEY.match(text)) is None:
+                continue
+            brackets, name, key = match.groups()
+            if name:
+                table = name if brackets == "[" else f"{name}[{counts[name]}]"
+                counts[name] += 1
+            lines.setdefault(f"{table}.{key}".lstrip(".") if key else table, number)
+    return lines
+
+
+def _find_over_budget(totals: RunTotals, context: CheckContext, lines: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield a finding for each budget in the settings, of the run or of an entry of `per_path`, that is exceeded."""
+    place = Place(context.settings or "lore.toml")
+    for name in BudgetEntries._fields:
+        for number, limits in enumerate((context.policy, *context.policy.per_path), -1):
+            used, most = totals.used[name, number], getattr(limits, name)
+            if most is not None and used > most:
+                key = f"check.{name}" if number < 0 else f"check.per_path[{number}].{name}"
+                path = limits.path if isinstance(limits, PerPath) else ""
+                code, evidence = Code.BREAKS_ABOVE_BUDGET, OverBudget("breaks", used, most, path)
+                if name == "max_lost_tokens":
+                    code, evidence = Code.LOST_TOKENS_ABOVE_BUDGET, OverBudget("lost-tokens", used, most, path)
+                yield finding(code, place, evidence, json_path=key, line=lines.get(key))
+
+
+def unused_exemptions(totals: RunTotals, context: CheckContext, lines: Mapping[str, int]) -> Iterator[Finding]:
     """Yield a finding for each exemption in the settings that no finding of this run needed."""
-    policy, lines = context.policy, list[int]()
+    policy = context.policy
     if not policy.exempt:
         return
     looks_for, may_be_needed = cache(context.option_ruling.looks_for), cache(_unjudged_matcher(totals, context.root))
@@ -301,9 +319,6 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
         {number for key in keys for number in policy.exempt_paths.numbers(key)}
         for keys in (totals.partial_keys, totals.complete_keys)
     )
-    with suppress(OSError), open(context.settings, "rb") as file:
-        data = file.read()
-        lines = [data.count(b"\n", 0, match.start()) + 1 for match in _EXEMPTION.finditer(data)]
     for number, exempt in enumerate(policy.exempt):
         if totals.excused[number] or number in partly or not looks_for(exempt.code.upper()):
             continue
@@ -311,8 +326,7 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
             where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
             evidence = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
             place, at = Place(context.settings or "lore.toml"), f"check.exempt[{number}]"
-            at_line = lines[number] if len(lines) == len(policy.exempt) else None  # else they are no tables
-            yield finding(Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=at_line)
+            yield finding(Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=lines.get(at))
 
 
 def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:

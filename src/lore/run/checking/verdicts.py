@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+from array import array
 from collections.abc import Callable, Generator, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -12,19 +15,23 @@ from msgspec.structs import replace
 from lore.cache.counts import self_contradiction, too_few_tokens
 from lore.errors import LoreError
 from lore.files import relative
+from lore.formats.documents import end_of_value
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
-from lore.judge.policy import NO_POLICY, Budgets, Policy, Ruling
+from lore.judge.policy import EVERYTHING, NO_POLICY, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
+from lore.model.deferred import pattern
+from lore.model.jsonslice import value_at
 from lore.model.ledger import Ledger
+from lore.model.limits import RECORD_BYTES
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead, open_input, written_at
+from lore.recording.inputs import Input, ahead, fetched_ahead, is_passed_over, open_input, written_at
 from lore.recording.opening import Options
 from lore.run.rules import PACKAGED, Dated
 
@@ -89,10 +96,9 @@ class CheckContext(Struct, frozen=True):
     path: str = ""  # the baseline's file; empty: no baseline
     update: bool = False  # write a new baseline
     redact: bool = False  # results hold no content
-    option_ruling: Ruling = Ruling()  # `--select` and `--ignore`, which limit what this run looks for
+    option_ruling: Ruling = EVERYTHING  # `--select` and `--ignore`, which limit what this run looks for
     dated: Dated = PACKAGED
     audience: Audience | None = None  # the audience for fixes; None: chosen by the format
-    budgets: Budgets = Budgets()
     options: Options = field(default_factory=Options)
     tabled: bool = False  # results have the recording's ledger
 
@@ -101,14 +107,10 @@ class CheckContext(Struct, frozen=True):
         """Return how the settings say that recordings are checked; paths in them begin at their file."""
         settings, file, check = loaded.settings, loaded.file, loaded.settings.check
         return cls(
-            policy=check.policy, settings="" if file is None else corpus.show(relative(file)),
+            policy=check, settings="" if file is None else corpus.show(relative(file)),
             root="" if file is None else os.path.dirname(file), dated=Dated.of(loaded), audience=check.reader,
-            budgets=check.budgets, options=Options(rules=settings.assemble),
+            options=Options(rules=settings.assemble),
         )  # fmt: skip
-
-    def ruling(self, key: str) -> Ruling:
-        """Return the policy for one file."""
-        return self.policy.ruling(key, self.budgets)
 
     def is_exempted(self, key: str) -> bool:
         """Return whether an exemption names a file: it is counted first, so that copies of its requests are not."""
@@ -119,36 +121,66 @@ class CheckContext(Struct, frozen=True):
         self.policy.check_selectors(f"{self.settings}: check." if self.settings else "check.")
         self.dated.check_file()
 
-    @property
-    def redactor(self) -> Callable[[Finding], Finding] | None:
-        """The function that redacts a finding, if this run redacts."""
+    def complete(self, finding: Finding) -> Finding:
+        """Return a finding with its line, and without content if this run redacts."""
+        finding = with_line(finding)
         if not self.redact:
-            return None
+            return finding
         from lore.report.redacted import redacted_finding  # noqa: PLC0415 - few runs redact
 
-        return redacted_finding
+        return redacted_finding(finding)
 
 
-def processes_for(files: list[Input], jobs: int) -> int:
-    """Return how many processes judge files: one if starting others would cost more than they save."""
-    if sum(file.size for file in files) < SMALL or fetched_ahead(files):
-        return 1
-    return max(1, min(jobs, sum(not file.stream for file in files)))
+def with_line(finding: Finding) -> Finding:
+    """Return an error or warning at the line of its place in the request, if its JSON record has several lines."""
+    path, line = finding.path, finding.line
+    if line is None or not finding.json_path or finding.severity == "note" or not path.endswith((".json", ".har")):
+        return finding
+    try:
+        document, starts = _document(path, filesystem.status(path).written)
+    except (LoreError, OSError, ValueError):  # not a file that can be read again
+        return finding
+    from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
+
+    start = starts[min(line, len(starts)) - 1]
+    record = document[start : end_of_value(memoryview(document), start) or start]
+    for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
+        if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
+            return replace(finding, line=line + record.count(b"\n", 0, span[0]))
+    return finding
+
+
+@lru_cache(maxsize=1)  # it may have many findings
+def _document(path: str, written: float | None) -> tuple[bytes, array[int]]:  # noqa: ARG001 - it changes with the file
+    """Return the bytes of a file, none if it is too long, and where the text of each line begins. Raises LoreError."""
+    data = b""
+    for piece in corpus.pieces(path):
+        data = data + piece if len(data) + len(piece) <= RECORD_BYTES else b""
+        if not data:
+            break
+    return data, array("I", (match.end() for match in _LINE.finditer(data)))
+
+
+_LINE = pattern(rb"^[ \t]*", re.MULTILINE)
 
 
 def map_files(
-    files: list[Input], jobs: int, run_locally: Callable[[Input], R], run_in_worker: Callable[[Input], R]
+    files: list[Input], jobs: int, run_locally: Callable[[Input], R], run_in_worker: Callable[[Input], R],
+    progress: Callable[[int], None] | None = None,
 ) -> Generator[R]:  # fmt: skip
     """Yield what `run_locally` returns for each file, in the order of the files.
 
-    If there is much to read, up to `jobs` processes call `run_in_worker`, which can be pickled, like its results.
+    If there is much to read, up to `jobs` processes call `run_in_worker`, which can be pickled, like its results;
+    meanwhile `progress` is called with the bytes done.
     """
-    if (processes := processes_for(files, jobs)) == 1:
+    costs_more = sum(file.size for file in files) < SMALL or fetched_ahead(files)  # than other processes would save
+    processes = 1 if costs_more else min(jobs, sum(not file.stream for file in files))
+    if processes <= 1:
         yield from map(run_locally, ahead(files))
         return
     from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to read
 
-    yield from ProcessPool(processes, run_locally, run_in_worker).results(files)
+    yield from ProcessPool(processes, run_locally, run_in_worker, progress).results(files)
 
 
 def judge_file(file: Input, context: CheckContext, progress: Callable[[int], None] | None = None) -> FileResult:
@@ -158,7 +190,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     """
     load_plugins()
     place, problems = place_of(file.path, context.root), Problems()
-    totals = FileTotals(place, context.ruling(place.key), context.redactor)
+    totals = FileTotals(place, context.policy.ruling(place.key), context.complete)
     result = totals.result
     try:
         if file.error is not None:
@@ -166,17 +198,16 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
         with collected_seldom():
             _judge(file, totals, context, problems, progress)
     except LoreError as error:
-        unrecognised = isinstance(error, UnrecognisedError)
-        is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-        if file.is_named and file.error is None and not is_damaged and not (unrecognised and file.optional):
-            result.error = error
-        if unrecognised and not is_damaged and result.error is None:
+        if is_passed_over(file, error):
             result.summary.skipped += 1
             result.is_complete = True
             context.options.log(f"{place.path}: not a recording, skipped")
-        elif unrecognised or result.error is None:
+        elif file.is_only:
+            result.error = error
+        else:
+            is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged
             totals.damage(problems.kept, problems.counts)  # of the part that was read
-            totals.unreadable(error.message, f"{error.hint[:1].upper()}{error.hint[1:]}." if is_damaged else "")
+            totals.unreadable(error.message, error.advice if is_damaged else "")
             if context.tabled:
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
