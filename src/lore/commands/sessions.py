@@ -26,7 +26,8 @@ from lore.model.fact import format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
 from lore.recording import corpus
-from lore.recording.agents.logs import Agent, Surroundings, agent_named
+from lore.recording.agents.limits import plan_notes
+from lore.recording.agents.logs import AGENTS, Agent, Surroundings, agent_named
 from lore.recording.agents.sessions import AgentLog, agent_logs, folder_of, newest_first
 from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
@@ -203,6 +204,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
         write_table(_SESSION, rows, out, notes=details)
         if any(session.spending is not None and session.spending.at_least for session in result.sessions):
             out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
+        for note in plan_notes(session.path for session in reversed(result.sessions) if session.counted):
+            out.print(note)
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     extent = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
@@ -228,7 +231,8 @@ def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
     name = ": ".join(filter(None, (project, session.title or "without a title")))
     latest = session.latest_at or session.written_at
     age = "-" if latest is None else span(max(0.0, now - datetime.fromisoformat(latest).timestamp()))
-    return age, session.agent, *figures, name
+    agent = next((agent.title for agent in AGENTS if agent.name == session.agent), session.agent)
+    return age, agent, *figures, name
 
 
 def _notes(session: FoundSession) -> Iterator[str]:
@@ -236,7 +240,7 @@ def _notes(session: FoundSession) -> Iterator[str]:
     if session.spending is not None and (few := few_counted(session.spending)):
         yield few
     elif session.dollars is not None and (sums := session.spending) is not None and is_part(replace(sums, at_least=0)):
-        yield unpriced_parts(sums)
+        yield unpriced_parts(replace(sums, at_least=0))  # a line below the table says what that is
     if session.copied:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars

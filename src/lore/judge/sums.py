@@ -352,13 +352,24 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
     """Return why requests cost more or less than earlier ones, both as sums by model; None if a cost is unknown.
 
     The rest, which is input at list prices and not re-billed, is a product of requests, tokens of a prompt and dollars
-    of a token: each part changes one factor and takes the factors before it from the later requests.
+    of a token: each part changes one factor and takes the factors before it from the later requests. A few prompts of
+    a model say nothing of its rate: it counts as the same model only if both sides sent a share of their tokens to it.
+    If some requests are priced in part, which is mostly their output, the output of no request is counted.
     """
     old, new = (_cost_factors(models.values()) for models in (before, after))
     if old is None or new is None:
         return None
-    rates = {name: factors.rate for name, sums in before.items() if (factors := _cost_factors([sums])) is not None}
-    later = {name: factors for name, sums in after.items() if (factors := _cost_factors([sums])) is not None}
+    if any(side.at_least for models in (before, after) for side in models.values()):
+        old, new = (side._replace(dollars=side.dollars - side.output, output=0.0) for side in (old, new))
+    earlier, later = (
+        {name: factors for name, sums in models.items() if (factors := _cost_factors([sums])) is not None}
+        for models in (before, after)
+    )
+    rates = {
+        name: factors.rate for name, factors in earlier.items()
+        if factors.tokens >= _SAME_MODEL * old.tokens and name in later
+        and later[name].tokens >= _SAME_MODEL * new.tokens
+    }  # fmt: skip
     mixed = sum(factors.tokens * rates.get(name, factors.rate) for name, factors in later.items())
     length = new.tokens - old.tokens / old.requests * new.requests
     parts = {
@@ -370,6 +381,9 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
     }  # fmt: skip
     rounded = {name: round(part, _DIGITS) for name, part in parts.items()}
     return CostChange(dollars=round(new.dollars - old.dollars, _DIGITS), **rounded)
+
+
+_SAME_MODEL = 0.05  # of the tokens of a side
 
 
 class _CostFactors(NamedTuple):

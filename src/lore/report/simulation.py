@@ -9,7 +9,7 @@ from lore.judge import what_if
 from lore.judge.base import sum_known
 from lore.judge.messages import describe_ruled_out
 from lore.judge.totals import count_losses
-from lore.model.codes import CODES, UNEXPLAINED, Code, kind_in_words
+from lore.model.codes import CODES, Code, kind_in_words
 from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
@@ -45,7 +45,7 @@ _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
 _INDENT = 6  # columns, of evidence
 _WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
-_HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
+_HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "re-billed", "cost", "cause")
 
 
 def write_simulated(
@@ -89,7 +89,10 @@ def write_simulated(
 def write_turns(
     turns: Sequence[results.SimulatedTurn], out: Console, *, every: bool, every_break: bool = False
 ) -> None:  # fmt: skip
-    """Write a row for every turn, or for cache breaks: all of them, or those that lost most; each with its evidence."""
+    """Write a row for every turn, or for cache breaks: all of them, or those that lost most.
+
+    The first row of a cause has its evidence; with `every` or `every_break` each row has it.
+    """
     known = (turn.cause or turn.predicted.read_tokens is not None or _billed_read(turn) is not None for turn in turns)
     if len(turns) > 1 and not any(known):
         out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
@@ -101,8 +104,8 @@ def write_turns(
         least = sorted((turn.lost_tokens or 0 for turn in breaks), reverse=True)[_BREAKS_SHOWN - 1]
         visible_turns = [turn for turn in breaks if (turn.lost_tokens or 0) >= least][:_BREAKS_SHOWN]
     if visible_turns:
-        out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
-        head, *rows = align_columns([_HEADER, *map(_format_turn, visible_turns)], range(5))
+        out.print(line(("tokens read, predicted (~: at best) and billed; tokens re-billed (~: estimated)", "dim")))
+        head, *rows = align_columns([_HEADER, *map(_format_turn, visible_turns)], range(len(_HEADER) - 1))
         out.print(line((head, "bold")))
         path, explained_codes = "", set[str]()
         for turn, row in zip(visible_turns, rows, strict=True):
@@ -111,11 +114,11 @@ def write_turns(
                 out.print(line((path_below(turn.path), "bold")))
             path = turn.path
             out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
-            if cause is not None:
+            if cause is not None and (every or every_break or cause.code not in explained_codes):
+                explained_codes.add(cause.code)
                 evidence = "" if cause.evidence is None else cause.evidence.sentence()
-                ruled_out = () if cause.code in explained_codes else describe_ruled_out(cause.ruled_out)
-                out.print(line(" " * _INDENT, "; ".join([evidence or cause.message, *ruled_out])), indent=_INDENT)
-                explained_codes |= set() if every else {cause.code} & {*UNEXPLAINED}
+                for text in (evidence or cause.message, *describe_ruled_out(cause.ruled_out)):
+                    out.print(line(" " * _INDENT, text), indent=_INDENT)
     extent = f"{len(breaks) or 'none'} of {counted(len(turns), 'turn')} with a cache break"
     if len(visible_turns) < len(breaks):
         out.hint(
@@ -130,11 +133,14 @@ def _format_turn(turn: results.SimulatedTurn) -> tuple[str, ...]:
     predicted, billed, cause = turn.predicted.read_tokens, _billed_read(turn), turn.cause
     gap = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     mark = "~" if turn.predicted.confidence == "ceiling" and predicted is not None else ""
-    text = "" if cause is None else name_cause(cause)
-    if cause is not None and turn.lost_tokens:
-        about = "about " if cause.tokens == "estimated" else ""
-        text += f": {about}{turn.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
-    return name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap, text
+    lost = turn.lost_tokens if cause is not None else None
+    about = "~" if cause is not None and cause.tokens == "estimated" else ""
+    return (
+        name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap,
+        f"{about}{lost:,}" if lost else "",
+        "" if cause is None or cause.lost_dollars is None else format_money(cause.lost_dollars),
+        "" if cause is None else name_cause(cause),
+    )  # fmt: skip
 
 
 def _billed_read(turn: results.SimulatedTurn) -> int | None:

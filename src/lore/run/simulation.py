@@ -45,6 +45,7 @@ from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
 from lore.model.turn import Turn
 from lore.recording import corpus
+from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs, join_bodies, open_input
@@ -418,6 +419,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     if simulation.contradicting:
         yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
     yield from simulation.unpriced.notes()
+    yield from plan_notes(dict.fromkeys(turn.path for turn in turns))
     if simulation.copies.count:
         yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
     if simulation.partial:

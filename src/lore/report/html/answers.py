@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, timedelta
 from functools import partial
 from operator import itemgetter
 
@@ -100,7 +99,11 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
     """Yield the cost by day, week and month as bars; the finest that fits on a screen is open."""
     is_open = False
-    for name, limit, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, itemgetter(slice(7)))):
+    for name, limit, key in (
+        ("day", 31, str),
+        ("week", 26, overview.week_of),
+        ("month", SHOWN_BARS, itemgetter(slice(7))),
+    ):
         groups = defaultdict[str, list[Spending]](list)
         for day in days:
             groups[key(day.name)].append(day)
@@ -116,14 +119,6 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
         is_open |= not folded
         lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
         yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
-
-
-def _week_of(day: str) -> str:
-    try:
-        calendar_day = date.fromisoformat(day)
-    except ValueError:
-        return day
-    return f"week of {calendar_day - timedelta(calendar_day.weekday())}"
 
 
 def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:

@@ -27,7 +27,7 @@ from lore.model.results.overview import GroupBy, Spending, SpendingCause, Spendi
 from lore.model.state import UTILITY
 from lore.recording import corpus
 from lore.recording.agents.companions import is_companion, session_of
-from lore.recording.agents.limits import LoggedLimit, limits_in
+from lore.recording.agents.limits import LoggedLimit, limits_in, plan_notes
 from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs, written_at
@@ -123,7 +123,7 @@ def sum_spending(
     logs, copies = {log.file.path: log for log in span_logs}, Copies()
     groups = (request.by, "day") if request.by_day else (request.by,)
     period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
-    files = problems = 0
+    files, problems, shown_paths = 0, 0, list[str]()
     newest: float | None = None
     logged, inherited = logged_work(sources.logs), _Inherited([log.file.path for log in sources.logs])
     for file, ledger in ledgers.read([log.file for log in span_logs], progress):
@@ -144,6 +144,7 @@ def sum_spending(
             elif request.compared and since is not None and begin is not None and begin <= entry.at < since:
                 previous.add(entry)
         problems += ledger.problems if is_shown or not ledger.rows else 0
+        shown_paths += [file.path] if is_shown else []
     total, costliest = period.total("all"), period.costliest(_TRIED)
     least = WORTH * (total.dollars or 0.0)
     costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
@@ -158,7 +159,8 @@ def sum_spending(
         groups=period.by(request.by), before=previous.total("before") if request.compared else None,
         change=period.change_since(previous) if request.compared else None,
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
-        copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked, notes=[],
+        copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked,
+        notes=plan_notes(shown_paths),
         limits=limits.rows(), missed=period.missed(), newest=newest if period.is_empty else None,
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
