@@ -460,7 +460,7 @@ def test_costs_under_a_subscription_are_called_api_prices(plan, shown, monkeypat
     path = limited((300, 17.0, 3_600), (10_080, 54.0, 200_000), at=NOW)
     lines = Path(path).read_text().replace('"rate_limits":{', f'"rate_limits":{{"plan_type":{json.dumps(plan)},')
     Path(path).write_text(lines)
-    note = f"Codex CLI is used on a subscription{shown}: its cost here is what its tokens would cost at API prices\n"
+    note = f"Codex CLI is used on a subscription{shown}: its cost here is what its tokens cost at API prices\n"
     for command in (ALL, ("sessions",), ("simulate", path), ("compare", path, path)):
         assert lore(*command).out.count(note) == 1, command
     assert "acme" not in lore(*ALL).out

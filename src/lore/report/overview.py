@@ -176,6 +176,20 @@ def rebilled_of(spending: Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "-"
 
 
+def describe_rebilled_part(spending: Spending) -> str:
+    """Return how much of the cost was re-billed; empty if no request has tokens."""
+    tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
+    if tokens:
+        share = (
+            f" of {cost_of(spending)} ({percent(dollars / spending.dollars)})" if dollars and spending.dollars else ""
+        )
+        cost = f"{rebilled_of(spending)}{share}, " if share else ""
+        return f"re-billed: {cost}{tokens_of(tokens)} tokens, paid for again though cached"
+    if reads_nothing(spending):
+        return "re-billed: nothing, but no prompt was read from a cache, either"
+    return "re-billed: nothing" if spending.requests > spending.unbilled else ""
+
+
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
@@ -269,19 +283,14 @@ def _describe_limit(limit: PlanLimit, now: float) -> str:
 
 def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
-    total, tokens, dollars = result.total, rebilled_tokens(result.total), rebilled_dollars(result.total)
-    if not tokens:
-        if reads_nothing(total):
-            out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either"))
-            if not result.missed:
-                _write_command(choice.advice("lore check"), out)
-        elif total.requests > total.unbilled:
-            out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
+    total, dollars = result.total, rebilled_dollars(result.total)
+    if text := describe_rebilled_part(total):
+        is_good = not rebilled_tokens(total) and not reads_nothing(total)
+        out.print(line((text, "bold"), "; to keep it so in CI: lore guide ci" if is_good else ""))
+    if not rebilled_tokens(total):
+        if reads_nothing(total) and not result.missed:
+            _write_command(choice.advice("lore check"), out)
         return
-    cost = ""
-    if total.dollars and dollars:
-        cost = f"{rebilled_of(total)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
-    out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold"), ", paid for again though cached"))
     if dollars:
         parts = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
         out.print("  " + ", ".join(f"{words} {money(part)}" for words, part in parts.items() if part))

@@ -26,7 +26,7 @@ from lore.report.sentences.findings import (
     in_dollars,
     name_cause,
 )
-from lore.report.table import Cell, TableColumn, align_columns, write_table
+from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN, _BREAKS_SHOWN = 9, 20  # without -v
@@ -43,9 +43,13 @@ CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
-_INDENT = 6  # columns, of evidence
 _WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
-_HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "re-billed", "cost", "cause")
+_TURN_COLUMNS = (
+    TableColumn("turn", right=True), TableColumn("time (UTC)", right=True, drop=1),
+    TableColumn("predicted", right=True, drop=2), TableColumn("billed", right=True, drop=3),
+    TableColumn("difference", right=True, drop=4), TableColumn("re-billed", right=True),
+    TableColumn("cost", right=True), TableColumn("cause"),
+)  # fmt: skip
 
 
 def write_simulated(
@@ -97,7 +101,6 @@ def write_turns(
     if len(turns) > 1 and not any(known):
         out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
         return
-    has_several_files = len({turn.path for turn in turns}) > 1
     breaks = [turn for turn in turns if turn.cause is not None]
     visible_turns = turns if every else breaks
     if not (every or every_break) and len(breaks) > _BREAKS_SHOWN:
@@ -105,20 +108,17 @@ def write_turns(
         visible_turns = [turn for turn in breaks if (turn.lost_tokens or 0) >= least][:_BREAKS_SHOWN]
     if visible_turns:
         out.print(line(("tokens read, predicted (~: at best) and billed; tokens re-billed (~: estimated)", "dim")))
-        head, *rows = align_columns([_HEADER, *map(_format_turn, visible_turns)], range(len(_HEADER) - 1))
-        out.print(line((head, "bold")))
-        path, explained_codes = "", set[str]()
-        for turn, row in zip(visible_turns, rows, strict=True):
-            cause = turn.cause
-            if has_several_files and turn.path != path:
-                out.print(line((path_below(turn.path), "bold")))
-            path = turn.path
-            out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
+        if len({turn.path for turn in turns}) > 1:
+            out.print(line((path_below(visible_turns[0].path), "dim")))
+        notes, explained_codes = list[list[str]](), set[str]()
+        for turn, following in zip(visible_turns, [*visible_turns[1:], visible_turns[-1]], strict=True):
+            cause, lines = turn.cause, list[str]()
             if cause is not None and (every or every_break or cause.code not in explained_codes):
                 explained_codes.add(cause.code)
                 evidence = "" if cause.evidence is None else cause.evidence.sentence()
-                for text in (evidence or cause.message, *describe_ruled_out(cause.ruled_out)):
-                    out.print(line(" " * _INDENT, text), indent=_INDENT)
+                lines = [f"      {text}" for text in (evidence or cause.message, *describe_ruled_out(cause.ruled_out))]
+            notes.append([*lines, *([path_below(following.path)] if following.path != turn.path else [])])
+        write_table(_TURN_COLUMNS, list(map(_format_turn, visible_turns)), out, notes=notes)
     extent = f"{len(breaks) or 'none'} of {counted(len(turns), 'turn')} with a cache break"
     if len(visible_turns) < len(breaks):
         out.hint(
@@ -128,19 +128,17 @@ def write_turns(
         out.hint(extent, "--all shows every turn")
 
 
-def _format_turn(turn: results.SimulatedTurn) -> tuple[str, ...]:
+def _format_turn(turn: results.SimulatedTurn) -> list[Cell]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted, billed, cause = turn.predicted.read_tokens, _billed_read(turn), turn.cause
     gap = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     mark = "~" if turn.predicted.confidence == "ceiling" and predicted is not None else ""
-    lost = turn.lost_tokens if cause is not None else None
-    about = "~" if cause is not None and cause.tokens == "estimated" else ""
-    return (
-        name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap,
-        f"{about}{lost:,}" if lost else "",
-        "" if cause is None or cause.lost_dollars is None else format_money(cause.lost_dollars),
-        "" if cause is None else name_cause(cause),
-    )  # fmt: skip
+    cells = [name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap]
+    if cause is None:
+        return [*cells, "", "", ""]
+    lost = f"{'~' if cause.tokens == 'estimated' else ''}{turn.lost_tokens:,}" if turn.lost_tokens else ""
+    cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
+    return [(cell, _STYLES[cause.kind]) for cell in (*cells, lost, cost, name_cause(cause))]
 
 
 def _billed_read(turn: results.SimulatedTurn) -> int | None:

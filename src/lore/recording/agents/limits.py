@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 TAIL = 262_144  # bytes of a log's end
 _FIVE_HOURS = 300  # minutes
 _REACHED = re.compile(rb"usage limit reached\|(\d{10})\b")
-_PLAN = re.compile(rb'"plan_type":"([a-z_]{1,30})"')
-_PLANS = ("business", "edu", "enterprise", "free", "go", "plus", "pro", "team")  # another word may be content
+_PLANS = {"business", "edu", "enterprise", "free", "go", "plus", "pro", "team"}  # another word may be content
 _MOST_LOGS = 20  # in which plans are looked for
 
 
@@ -26,63 +25,59 @@ class LoggedLimit(NamedTuple):
     minutes: int  # length of the window
     used_percent: float
     resets_at: float  # seconds since the epoch
+    agent: str
+    plan: str = ""  # its name, if it is recorded and known
+
+    @property
+    def began_at(self) -> float:
+        """When the window began."""
+        return self.resets_at - 60 * self.minutes
 
 
 def limits_in(path: str) -> list[LoggedLimit]:
     """Return the windows that the end of a log shows, the shortest first; empty if it shows none."""
-    for line in _latest_lines(path):
-        reached = _REACHED.search(line)
-        if reached is not None:
-            return [LoggedLimit(_FIVE_HOURS, 100.0, float(reached[1]))]
-        if windows := sorted(_windows_in(line)):
-            return windows
-    return []
-
-
-def plan_notes(paths: Iterable[str]) -> list[str]:
-    """Return a sentence for each agent whose logs show a subscription: its cost is at API prices, and is not paid.
-
-    Of many logs only the last ones are read.
-    """
-    plans: dict[str, set[str]] = {}
-    for path in list(paths)[-_MOST_LOGS:]:
-        for line in _latest_lines(path):
-            if _REACHED.search(line) is not None:
-                plans.setdefault("Claude Code", set())
-                break
-            if (plan := _PLAN.search(line)) is not None or any(_windows_in(line)):
-                name = "" if plan is None else plan[1].decode()
-                plans.setdefault("Codex CLI", set()).update([name] if name in _PLANS else [])
-                break
-    named = {agent: f"{agent} is used on a subscription" for agent in plans}
-    named |= {agent: f"{named[agent]} ({', '.join(sorted(names))})" for agent, names in plans.items() if names}
-    return [f"{text}: its cost here is what its tokens would cost at API prices" for text in named.values()]
-
-
-def _latest_lines(path: str) -> Iterator[bytes]:
-    """Yield the lines about limits at the end of a log, the last one first."""
     try:
         if not os.path.isfile(path):
-            return
+            return []
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             lines = file.read(TAIL).split(b"\n")
     except (OSError, ValueError):
-        return
+        return []
     for line in reversed(lines):
-        if b'"rate_limits":{' in line or (b'"isApiErrorMessage":true' in line and _REACHED.search(line) is not None):
-            yield line
+        reached = _REACHED.search(line) if b'"isApiErrorMessage":true' in line else None
+        if reached is not None:
+            return [LoggedLimit(_FIVE_HOURS, 100.0, float(reached[1]), "Claude Code")]
+        if b'"rate_limits":{' in line and (windows := sorted(_windows_in(line))):
+            return windows
+    return []
 
 
 def _windows_in(line: bytes) -> Iterator[LoggedLimit]:
     """Yield the windows of a `token_count` event of Codex CLI."""
     try:
         limits: dict[str, Any] = json.loads(line)["payload"]["rate_limits"]
+        plan = limits.get("plan_type")
         for name in ("primary", "secondary"):
             window = limits.get(name)
             if window is not None:
                 yield LoggedLimit(
-                    int(window["window_minutes"]), float(window["used_percent"]), float(window["resets_at"])
-                )
+                    int(window["window_minutes"]), float(window["used_percent"]), float(window["resets_at"]),
+                    "Codex CLI", plan if plan in _PLANS else "",
+                )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return
+
+
+def plan_notes(paths: Iterable[str]) -> list[str]:
+    """Return a sentence for each agent whose logs (the last ones of many) show a subscription: nobody pays its cost."""
+    plans: dict[str, set[str]] = {}
+    for path in list(paths)[-_MOST_LOGS:]:
+        for limit in limits_in(path):
+            plans.setdefault(limit.agent, set()).add(limit.plan)
+    notes: list[str] = []
+    for agent, names in plans.items():
+        known_names = ", ".join(sorted(filter(None, names)))
+        suffix = f" ({known_names})" if known_names else ""
+        notes.append(f"{agent} is used on a subscription{suffix}: its cost here is what its tokens cost at API prices")
+    return notes

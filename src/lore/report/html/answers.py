@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from msgspec import UNSET
 
-from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
+from lore.judge.sums import rebilled_dollars
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
@@ -41,23 +41,12 @@ def describe_spending(spending: Spending) -> str:
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    cost = overview.cost_of(spending)
-    parts = [f"{cost[:1].upper()}{cost[1:]} for {what}."]
-    if missing := overview.unpriced_parts(spending):
-        parts.append(f"{missing[:1].upper()}{missing[1:]}.")
-    tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
-    if tokens:
-        share = percent(dollars / spending.dollars) if dollars and spending.dollars else ""
-        cost = share and f"{overview.rebilled_of(spending)} ({share}), "
-        parts.append(f"Re-billed: {cost}{overview.tokens_of(tokens)} tokens.")
-    elif reads_nothing(spending):
-        parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
-    elif spending.requests > spending.unbilled:
-        parts.append("Nothing was re-billed.")
-    parts += [f"{text[:1].upper()}{text[1:]}." for text in describe_surcharges(spending.surcharges)]
-    if spending.recorded_dollars:
-        parts.append(f"Cost as recorded: {overview.money(spending.recorded_dollars)}.")
-    return "\n".join(parts)
+    recorded = f"cost as recorded: {overview.money(spending.recorded_dollars)}" if spending.recorded_dollars else ""
+    parts = (
+        f"{overview.cost_of(spending)} for {what}", overview.unpriced_parts(spending),
+        overview.describe_rebilled_part(spending), *describe_surcharges(spending.surcharges), recorded,
+    )  # fmt: skip
+    return "\n".join(f"{text[:1].upper()}{text[1:]}." for text in parts if text)
 
 
 _AS_READ = (
@@ -139,8 +128,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     fix, reason = overview.first_in_words(result)
     first, saving = fix and f"Do first: {fix} ({reason}).", overview.describe_compactions(result)
     saving = saving and f"Largest saving: {saving}."
-    lead = "" if is_one else "\n".join(filter(None, (describe_spending(result.total), saving, first)))
-    return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
+    parts = (describe_spending(result.total), *(f"{note}." for note in result.notes), saving, first)
+    lead = "" if is_one else "\n".join(filter(None, parts))
+    return Intro("lore", heading, lead, (*blocks, PageBlock(lines=tuple(lines))))
 
 
 def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:

@@ -375,31 +375,29 @@ class _PlanLimits:
     """The windows of subscription plans that have not reset yet, with the requests that were sent in them."""
 
     def __init__(self, logs: Sequence[AgentLog], request: OverviewRequest) -> None:
-        self._since, self._sums = request.since, dict[tuple[str, LoggedLimit], Sums]()
+        self._since, self._sums = request.since, dict[LoggedLimit, Sums]()
         newest: defaultdict[Agent, list[str]] = defaultdict(list)
         for log in reversed(logs):
             if log.agent is not None and len(newest[log.agent]) < _LOGS_WITH_LIMITS:
                 newest[log.agent].append(log.file.path)
-        for agent, paths in newest.items():
+        for paths in newest.values():
             open_limits = [limit for path in paths for limit in limits_in(path) if limit.resets_at > request.until]
             latest = {limit.minutes: limit for limit in sorted(open_limits, key=lambda limit: limit.resets_at)}
-            self._sums |= {(agent.title, limit): Sums() for limit in latest.values()}
+            self._sums |= {limit: Sums() for limit in latest.values()}
 
     def add(self, request: LedgerRequest) -> None:
-        for (agent, limit), sums in self._sums.items():
-            if agent == request.agent and request.at is not None and request.at >= limit.resets_at - 60 * limit.minutes:
+        for limit, sums in self._sums.items():
+            if limit.agent == request.agent and request.at is not None and request.at >= limit.began_at:
                 sums.add(request)
 
     def rows(self) -> list[results.PlanLimit]:
         rows: list[results.PlanLimit] = []
-        for (agent, limit), sums in self._sums.items():
-            is_covered, total = (
-                self._since is None or self._since <= limit.resets_at - 60 * limit.minutes,
-                sums.result(""),
-            )
+        for limit, sums in self._sums.items():
+            is_covered = self._since is None or self._since <= limit.began_at
+            total = sums.result("")
             tokens = total.uncached_tokens + total.read_tokens + total.write_tokens + total.output_tokens
             row = results.PlanLimit(
-                agent=agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
+                agent=limit.agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
                 requests=total.requests if is_covered else None, tokens=tokens if is_covered else None,
                 dollars=total.dollars if is_covered else None,
             )  # fmt: skip
