@@ -181,7 +181,11 @@ def test_subagents_without_logs_make_the_cost_at_least():
     assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 70_000)
     shown = lore(*ALL).out
     assert ": at least $" in shown
-    assert "not in the cost: 1 subagent whose logs are not here (70k tokens)\n" in shown
+    assert "not in the cost: 1 subagent whose logs were not read (70k tokens)\n" in shown
+    path = run_overview()["biggest"]["path"]
+    assert "note: not in the cost: 1 subagent whose logs were not read (70k tokens)\n" in lore("simulate", path).out
+    lore("simulate", path, "--report", "html=page.html")
+    assert "1 subagent whose logs were not read (70k tokens)." in Path("page.html").read_text()
     assert "at least $" in lore("sessions").out
     path = CLAUDE.format("a")
     assert lore("compare", path, path, "--json").json["left"]["spending"]["absent_subagents"] == 1

@@ -179,7 +179,7 @@ def compare(
     by_path = {file.path: ledger for file, ledger in ledgers.read(list(files.values()), progress)}
     copied = 0
     for side, source in zip(sums, sources, strict=True):
-        copies, logged = Copies(), logged_work(source.logs)
+        copies, logged = Copies(), logged_work(log.file.path for log in source.logs)
         for log in source.logs:
             if (ledger := by_path.get(log.file.path)) is not None:
                 side.add(requests_of(ledger, log, copies, logged))

@@ -115,7 +115,7 @@ def unpriced_parts(spending: Spending) -> str:
         requests = counted(spending.at_least, "request")
         parts.append(f"a part of {requests} (some tokens, mostly output, or a price are unknown)")
     for count, what, where, tokens in (
-        (spending.absent_subagents, "subagent", "whose logs are not here", spending.absent_subagent_tokens),
+        (spending.absent_subagents, "subagent", "whose logs were not read", spending.absent_subagent_tokens),
         (spending.absent_compactions, "compaction", "whose requests no log holds", spending.absent_compaction_tokens),
     ):
         size = f" ({tokens_of(tokens)} tokens)" if tokens else ""

@@ -8,8 +8,9 @@ weeks and months are those of this machine's time zone.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, is_part, sum_of
 from lore.model.codes import CauseKind
 from lore.model.events import MAIN
-from lore.model.ledger import Ledger
+from lore.model.ledger import Ledger, UnloggedWork
 from lore.model.results import overview as results
 from lore.model.results.overview import GroupBy, Spending, SpendingCause, SpendingSession, UnreadLogs
 from lore.model.state import UTILITY
@@ -125,7 +126,8 @@ def sum_spending(
     period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
     files, problems, shown_paths = 0, 0, list[str]()
     newest: float | None = None
-    logged, inherited = logged_work(sources.logs), _Inherited([log.file.path for log in sources.logs])
+    all_paths = [log.file.path for log in sources.logs]
+    logged, inherited = logged_work(all_paths), _Inherited(all_paths)
     for file, ledger in ledgers.read([log.file for log in span_logs], progress):
         files += 1
         is_shown = False  # a request of this recording is summed
@@ -207,10 +209,10 @@ class _Inherited:
         )
 
 
-def logged_work(logs: Sequence[AgentLog]) -> set[str]:
+def logged_work(paths: Iterable[str]) -> set[str]:
     """Return the ids of subagents that have a log, and the paths of sessions whose requests for summaries have one."""
     names = set[str]()
-    for path in (log.file.path for log in logs):
+    for path in paths:
         if is_companion(os.path.basename(path)):
             name = os.path.basename(path).removesuffix(".jsonl").removeprefix("agent-")
             names.add(name)
@@ -231,12 +233,23 @@ def requests_of(ledger: Ledger, log: AgentLog, copies: Copies, logged: set[str])
 
 def drop_logged(request: LedgerRequest, logged: set[str]) -> LedgerRequest:
     """Return a request without the work that has a log, or that was counted before."""
-    works = [
-        work for work in request.row.unlogged
-        if work.name not in logged and (work.kind == "subagent" or request.session not in logged)
-    ]  # fmt: skip
+    works = absent_work(request.row.unlogged, request.session, logged)
     logged.update(work.name for work in works)
     return request._replace(row=replace(request.row, unlogged=tuple(works)))
+
+
+def absent_work(works: Iterable[UnloggedWork], session: str, logged: AbstractSet[str]) -> list[UnloggedWork]:
+    """Return the work of a session that no log holds; `logged` is what `logged_work` returns."""
+    is_summary_logged = session in logged
+    return [work for work in works if work.name not in logged and not (work.kind == "compaction" and is_summary_logged)]
+
+
+def sum_absent(works: Iterable[UnloggedWork]) -> dict[str, int]:
+    """Return the fields of `Spending` about work that no log holds."""
+    sums = Counter[str]()
+    for work in works:
+        sums.update({f"absent_{work.kind}s": 1, f"absent_{work.kind}_tokens": work.tokens})
+    return sums
 
 
 def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
