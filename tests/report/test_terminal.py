@@ -157,7 +157,7 @@ def test_explained_cause_is_repeated_without_reasons():
     first, again = shown(write).split("a → b")[1:]
     assert "LORE301 date-in-prefix (waste): the read fell: a date\n             ruled out: expiry\n" in first
     assert "LORE301 date-in-prefix (waste): a date (-v: what is ruled out)\n" in again
-    assert "about 125 tokens re-billed (estimated): 500 bytes, at 4 bytes a token" in again
+    assert "about 125 tokens re-billed (estimated); 500 bytes of the previous prompt follow the change" in again
     assert ("to find the cause" in first, "to find the cause" in again) == (True, False)
 
 
@@ -165,7 +165,7 @@ def test_bytes_after_a_change_exceed_lost_tokens():
     few = msgspec.structs.replace(CAUSE, lost_tokens=22, lost_bytes=4_733)
     written = shown(lambda out: diff.DiffWriter(out).write(a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [few])))
     text = " ".join(written.split())
-    assert "about 22 tokens re-billed (estimated); 4,733 bytes of the previous prompt could not be read" in text
+    assert "about 22 tokens re-billed (estimated); 4,733 bytes of the previous prompt follow the change" in text
 
 
 def test_fix_of_expected_break_is_shown_once():

@@ -32,16 +32,13 @@ _OUTCOMES: dict[Outcome, str] = {
 _SURE = ("higher", "lower")
 
 
-def _count_known_costs(side: Spending) -> str:
-    part = f" ({side.at_least:,} in part)" if side.at_least else ""
-    return f"{side.requests - side.unbilled - side.unpriced:,}{part}"
-
-
 _SUMS: dict[str, Callable[[Spending], str]] = {
     "sessions": lambda side: f"{side.sessions:,}",
     "requests": lambda side: f"{side.requests:,}",
     "compactions": lambda side: f"{side.compactions:,}",
-    "requests with a known cost": _count_known_costs,
+    "requests with a known cost": lambda side: (
+        f"{side.requests - side.unbilled - side.unpriced:,}{f' ({side.at_least:,} in part)' if side.at_least else ''}"
+    ),
     "cost": cost_of,
     "re-billed": rebilled_of,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lore.cache.counts import BYTES_PER_TOKEN
 from lore.judge.base import sum_known
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
@@ -104,11 +103,7 @@ class DiffWriter:
     def _write_prompt(self, diff: DiffResult) -> None:
         """Write how much of the previous prompt is unchanged, and the first difference."""
         if diff.prompt is not None:
-            missing = diff.right.lacks or ""
-            is_new = missing and missing not in self._written and _is_outside_recorded_bytes(diff)
-            text = f"{_describe_prefix(diff, diff.prompt)}{f'; not recorded: {missing}' if is_new else ''}"
-            self._write_row("prefix", text)
-            self._written |= {missing} if is_new and diff.turn is not None else set()
+            self._write_row("prefix", _describe_prefix(diff, diff.prompt))
         if diff.divergence is not None:
             place = f"from its byte {diff.divergence.offset:,} (byte {diff.divergence.prompt_offset:,} of the prompt)"
             self._write_row("differs", f"{diff.divergence.path}, {place}")
@@ -205,10 +200,5 @@ def _write_both_sides(where: DivergenceResult, out: Console) -> None:
 
 
 def _describe_bytes(cause: CauseResult) -> str:
-    """Return the bytes after a change, to follow an estimated loss: those it is made of, or those it is a part of."""
-    if not cause.lost_bytes:
-        return ""
-    size = counted(cause.lost_bytes, "byte")
-    if cause.lost_tokens == round(cause.lost_bytes / BYTES_PER_TOKEN):  # no vocabulary: other counts beside it differ
-        return f": {size}, at {BYTES_PER_TOKEN:g} bytes a token"
-    return f"; {size} of the previous prompt could not be read"
+    """Return the bytes of the previous prompt after a change, to follow an estimated loss."""
+    return f"; {counted(cause.lost_bytes, 'byte')} of the previous prompt follow the change" if cause.lost_bytes else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lore.judge import what_if
 from lore.judge.base import sum_known
@@ -70,8 +70,7 @@ def write_simulated(
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         _write_sums(result, out)
-        for text in list(_describe_agreement(result.agreement))[: None if verbose else 1]:
-            out.print(text)
+        out.print(_describe_agreement(result.agreement))
         if verbose:
             _write_shares_read(result.reliability[:1], out)
         _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
@@ -204,22 +203,12 @@ def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> 
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
-def _describe_agreement(agreement: results.AgreementResult) -> Iterator[str]:
-    """Yield how close predictions were to usage, then statistics of errors, drops and new prompts."""
+def _describe_agreement(agreement: results.AgreementResult) -> str:
+    """Return how close predictions were to usage."""
     if not agreement.turns:
-        yield "predictions cannot be compared with usage: no two successive turns have usage"
-        return
-    near_share, exact = agreement.within_2_percent / agreement.turns, agreement.exact / agreement.turns
+        return "predictions cannot be compared with usage: no two successive turns have usage"
     turns = f"{counted(agreement.turns, 'turn')} with usage and a previous turn"
-    yield f"predictions: {_percent(near_share)} of {turns} within 2 % of the usage"
-    error, naive = agreement.mean_absolute_error_tokens, agreement.naive_mean_absolute_error_tokens
-    yield f"{_percent(exact)} exact, average error {error:,.0f} tokens ({naive:,.0f} if everything cached were read)"
-    if agreement.drops or agreement.false_drops:
-        drops = f"{agreement.drops_predicted:,} of {counted(agreement.drops, 'drop')} of over 1,000 tokens predicted"
-        yield f"{drops}, {counted(agreement.false_drops, 'false alarm')}"
-    if agreement.prompts:
-        share = agreement.prompts_within_2_percent / agreement.prompts
-        yield f"after a new prompt of the user: {_percent(share)} of {counted(agreement.prompts, 'turn')} within 2 %"
+    return f"predictions: {_percent(agreement.within_2_percent / agreement.turns)} of {turns} within 2 % of the usage"
 
 
 def _percent(share: float) -> str:
