@@ -48,15 +48,9 @@ NO_RECORDING = "unrecognised format"
 
 
 def run(
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Those of this agent alone; an unknown word lists them.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Sessions with a request since then: 30m, 2h, 1d, 1w, or a date.")
-    ] = None,
-    project: Annotated[
-        str | None, typer.Option("--project", help="Those of this project alone: its folder, or the end of its path.")
-    ] = None,
+    agent: flags.Agent = None,
+    since: flags.Since = None,
+    project: flags.Project = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="At most this many, those with the newest requests.")
     ] = SHOWN,

@@ -361,16 +361,16 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
         return None
     if any(side.at_least for models in (before, after) for side in models.values()):
         old, new = (side._replace(dollars=side.dollars - side.output, output=0.0) for side in (old, new))
-    earlier, later = (
-        {name: factors for name, sums in models.items() if (factors := _cost_factors([sums])) is not None}
-        for models in (before, after)
-    )
-    rates = {
-        name: factors.rate for name, factors in earlier.items()
-        if factors.tokens >= _SAME_MODEL * old.tokens and name in later
-        and later[name].tokens >= _SAME_MODEL * new.tokens
-    }  # fmt: skip
-    mixed = sum(factors.tokens * rates.get(name, factors.rate) for name, factors in later.items())
+    rates: dict[str, float] = {}  # earlier ones, of the models that both sides use
+    for name in before.keys() & after.keys():
+        earlier, later = _cost_factors([before[name]]), _cost_factors([after[name]])
+        if earlier is not None and later is not None:
+            is_used = earlier.tokens >= _SAME_MODEL * old.tokens and later.tokens >= _SAME_MODEL * new.tokens
+            rates |= {name: earlier.rate} if is_used else {}
+    mixed = 0.0  # the later input at the earlier rates
+    for name, sums in after.items():
+        if (later := _cost_factors([sums])) is not None:
+            mixed += later.tokens * rates.get(name, later.rate)
     length = new.tokens - old.tokens / old.requests * new.requests
     parts = {
         "requests": (new.requests - old.requests) * old.dollars / old.requests,
