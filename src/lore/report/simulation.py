@@ -15,7 +15,7 @@ from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
-from lore.report.measured import measured_view
+from lore.report.measured import engine_measures
 from lore.report.plain import counted, format_count, path_below, when
 from lore.report.sentences.findings import (
     describe_interruption,
@@ -77,8 +77,9 @@ def write_simulated(
         _write_changes(result, out, verbose=verbose or out.is_page)
         for note in result.notes:
             out.print(line((f"note: {note}", "dim")))
-    for text in measured_view().lines(measured, every=every) if measured is not None else ():
-        out.print(text)
+    if measured is not None and (view := engine_measures()) is not None:
+        for text in view.lines(measured, every=every):
+            out.print(text)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     extent = f"{counted(len(result.problems), 'problem')} in the recordings"

@@ -70,7 +70,7 @@ def _windows_in(line: bytes) -> Iterator[LoggedLimit]:
 
 
 def plan_notes(paths: Iterable[str]) -> list[str]:
-    """Return a sentence for each agent whose logs (the last ones of many) show a subscription: nobody pays its cost."""
+    """Return a sentence for each agent whose logs show a subscription; of many logs only the last ones are read."""
     plans: dict[str, set[str]] = {}
     for path in list(paths)[-_MOST_LOGS:]:
         for limit in limits_in(path):

@@ -25,7 +25,7 @@ from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.html.blocks import SHOWN_BARS, BarPart, Intro, PageBar, PageBlock, table_of
-from lore.report.measured import measured_view
+from lore.report.measured import engine_measures
 from lore.report.plain import counted
 from lore.report.sentences.findings import describe_rebilled, describe_surcharges, in_dollars
 from lore.report.sentences.spending import label_of
@@ -152,8 +152,8 @@ def introduce_simulation(result: SimulateResult) -> Intro:
         unexplained = in_dollars(totals.cost.unexplained)
         lead += f" {totals.unexplained_tokens:,} tokens re-billed, no certain cause{unexplained}."
     blocks = capture(partial(simulation.write_simulated, result, turns=False), "Predicted and billed")
-    if result.measured is not UNSET:
-        blocks = (measured_view().block(result.measured), *blocks)
+    if result.measured is not UNSET and (view := engine_measures()) is not None:
+        blocks = (view.block(result.measured), *blocks)
     return Intro("lore simulate", f"lore simulate, cache: {result.cache or 'as served'}", lead, blocks)
 
 
