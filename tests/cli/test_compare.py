@@ -3,6 +3,7 @@
 import json
 import re
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -12,6 +13,8 @@ from cli.test_simulate import body, usage
 from formats.codex import Rollout
 from helpers.schemas import valid
 from lore.model.ledger import Loss
+from lore.model.results.overview import ComparedCause, Comparison, MeasureSide
+from lore.report.comparison import conclusions
 from lore.run.spending.ledgers import Ledgers
 
 
@@ -99,10 +102,44 @@ def test_reasons_of_another_cost_add_up(monkeypatch):
 def test_comparison_begins_with_reasons_in_dollars():
     claude("a", STEADY, day=1, path="before/{}.jsonl")
     claude("b", [(10, 60_000, 9_000, 900)] * 3, day=20, path="after/{}.jsonl", model="claude-opus-4-8")
-    last = lore("compare", "before", "after").out.splitlines()[-2:]
-    longer = r"longer prompts \(69k tokens instead of 11k\)"
-    assert re.fullmatch(rf"B cost \$[\d.]+ more: \+\$[\d.]+ by {longer}, [+-]\$[\d.]+ by other models.*", last[0])
-    assert last[1].startswith("1 session of A and 1 of B are too few to say")
+    lines = lore("compare", "before", "after").out.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("B cost "))
+    assert re.fullmatch(r"B cost \$[\d.]+ more", lines[first])
+    assert re.fullmatch(r"  \+\$[\d.]+ by longer prompts \(69k tokens instead of 11k\)", lines[first + 1])
+    assert re.fullmatch(r"  [+-]\$[\d.]+ by other models", lines[first + 2])
+    assert lines[-1].startswith("1 session of A and 1 of B are too few to say")
+
+
+def test_change_of_cost_leaves_out_output_recorded_in_part():
+    """Full output of one side less the first tokens of the other's was "more output in each request"."""
+    claude("a", [(10, 20_000, 500, 3)] * 3, day=1, path="before/{}.jsonl", version="2.1.9")  # records a part
+    claude("b", [(10, 20_000, 500, 4_000)] * 3, day=20, path="after/{}.jsonl", version="2.1.215")
+    change = compared("before", "after")["change"]
+    assert (change["output"], change["dollars"]) == (0, pytest.approx(0, abs=1e-6))
+    shown = lore("compare", "before", "after").out
+    assert "output not counted: 3 earlier requests lack some counts (mostly of output) or prices\n" in shown
+    assert "by more output" not in shown
+
+
+def test_few_prompts_of_a_model_give_no_rate():
+    """One cold request to a model made "other models" cost $506 more, and its "share read" $484 less."""
+    claude("a", [(10, 20_000, 500, 100)] * 40, day=1, path="before/{}.jsonl")
+    claude("b", [(9_000, 0, 0, 100)], day=2, path="before/{}.jsonl", model="claude-opus-4-8")
+    claude("c", [(10, 20_000, 500, 100)] * 40, day=20, path="after/{}.jsonl", model="claude-opus-4-8")
+    change = compared("before", "after")["change"]
+    assert abs(change["models"]) + abs(change["tokens"]) < 0.2
+
+
+def test_only_more_frequent_causes_have_advice():
+    side = MeasureSide(0.5, 5, 10, 2, None)
+    cause = ComparedCause(
+        code="LORE128", name="cache-expired", kind="expected", says="pauses", fix="/compact before", left=side,
+        right=side, left_dollars=1.0, right_dollars=1.0, outcome="higher",
+    )  # fmt: skip
+    claude("a", STEADY, path="before/{}.jsonl")
+    result = msgspec.convert(compared("before", "before"), Comparison)
+    result = replace(result, causes=[cause, replace(cause, outcome="lower")])
+    assert conclusions(result)[-2:] == ["pauses: more often in B; /compact before", "pauses: less often in B"]
 
 
 def test_comparison_says_whose_output_it_compares():

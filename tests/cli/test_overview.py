@@ -181,7 +181,11 @@ def test_subagents_without_logs_make_the_cost_at_least():
     assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 70_000)
     shown = lore(*ALL).out
     assert ": at least $" in shown
-    assert "not in the cost: 1 subagent whose logs are not here (70k tokens)\n" in shown
+    assert "not in the cost: 1 subagent whose logs were not read (70k tokens)\n" in shown
+    path = run_overview()["biggest"]["path"]
+    assert "note: not in the cost: 1 subagent whose logs were not read (70k tokens)\n" in lore("simulate", path).out
+    lore("simulate", path, "--report", "html=page.html")
+    assert "1 subagent whose logs were not read (70k tokens)." in Path("page.html").read_text()
     assert "at least $" in lore("sessions").out
     path = CLAUDE.format("a")
     assert lore("compare", path, path, "--json").json["left"]["spending"]["absent_subagents"] == 1
@@ -240,7 +244,7 @@ def test_compare_separates_output_from_longer_prompts(monkeypatch):
     assert change["prompts"] == pytest.approx(0, abs=1e-6)
     comparison = lore("--since", "8d", "--compare").out
     assert re.search(
-        r"more: \+\$0\.07\d* by more output in each request \([\d,.k]+ tokens instead of \d+\)\n", comparison
+        r"more\n  \+\$0\.07\d* by more output in each request \([\d,.k]+ tokens instead of \d+\)\n", comparison
     )
 
 
@@ -250,9 +254,9 @@ def test_printed_reasons_of_a_change_add_up():
         rebilled=16.29,
     )  # fmt: skip
     sums = Sums().result("")
-    shown = describe_change(change, sums, sums)
-    assert shown.endswith(", +$0.47 by smaller differences")
-    assert sum(float(part) for part in re.findall(r"[+]\$([\d.]+)", shown)) == pytest.approx(125.52)
+    first, *shown = describe_change("now", change, sums, sums)
+    assert (first, shown[-1]) == ("now $125.52 more", "  +$0.47 by smaller differences")
+    assert sum(float(part) for part in re.findall(r"[+]\$([\d.]+)", "".join(shown))) == pytest.approx(125.52)
 
 
 def test_compare_sums_the_time_before(monkeypatch):
@@ -263,7 +267,7 @@ def test_compare_sums_the_time_before(monkeypatch):
     assert (answer["total"]["requests"], answer["before"]["requests"]) == (4, 3)
     output = lore("--since", "8d", "--compare").out
     assert "before that" in output
-    assert re.search(r"now \$[\d.]+ more: \+", output)
+    assert re.search(r"now \$[\d.]+ more\n  \+", output)
     assert "lore compare 16d..8d 8d.." in output
     assert lore("--json", "--since", "8d").json["before"] is None
     alone = lore("--since", "5d", "--compare").out
@@ -451,6 +455,21 @@ def test_limits_of_a_plan_are_shown_until_reset(monkeypatch):
     monkeypatch.setattr("time.time", lambda: NOW + 3_601)
     assert [limit["minutes"] for limit in lore(*ALL, "--json").json["limits"]] == [10_080]
     assert lore(*ALL, "--json", "--until", "2026-07-01").json["limits"] == []
+
+
+@pytest.mark.parametrize(("plan", "shown"), [("pro", " (pro)"), ("acme-internal", ""), (None, "")])
+def test_costs_under_a_subscription_are_called_api_prices(plan, shown, monkeypatch):
+    """A user of a plan read $71 as the sum that was paid."""
+    monkeypatch.setattr("time.time", lambda: NOW)
+    path = limited((300, 17.0, 3_600), (10_080, 54.0, 200_000), at=NOW)
+    lines = Path(path).read_text().replace('"rate_limits":{', f'"rate_limits":{{"plan_type":{json.dumps(plan)},')
+    Path(path).write_text(lines)
+    note = f"Codex CLI is used on a subscription{shown}: its cost here is what its tokens cost at API prices\n"
+    for command in (ALL, ("sessions",), ("simulate", path), ("compare", path, path)):
+        assert lore(*command).out.count(note) == 1, command
+    assert "acme" not in lore(*ALL).out
+    claude("a", STEADY)
+    assert "subscription" not in lore(*ALL, "--agent", "claude-code").out
 
 
 def test_reached_limit_of_claude_code_is_shown(monkeypatch):

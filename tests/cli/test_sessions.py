@@ -74,7 +74,7 @@ def test_person_reads_figures_title_and_path():
     latest = datetime.fromisoformat(rows()[0]["latest_at"])  # not the file's time
     assert f"{latest:%H:%M:%S}" == "08:00:03"
     age = span(time.time() - latest.timestamp()).split()
-    assert figures.split()[:6] == [*age, "codex", "2", f"${rows()[0]['dollars']:.2f}", "27"]
+    assert figures.split()[:6] == [*age, "Codex", "CLI", "2", f"${rows()[0]['dollars']:.2f}"]
     assert (figures.split()[-2:], path.strip()) == (["w:", "hello"], f"~/{os.path.relpath(CODEX, 'home')}")
     assert last == "1 of 1 session"
 

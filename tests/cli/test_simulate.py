@@ -57,11 +57,11 @@ def test_text_shows_the_largest_of_many_breaks():
     """A folder of sessions printed hundreds of turns before its sums."""
     expired = capture(*[(body(*map(str, range(2 * n + 1))), usage(0, 5000 + 100 * n), 400 * n) for n in range(24)])
     text = lore("simulate", expired).out
-    assert text.count(" LORE128 cache-expired:") == 20
+    assert text.count(" LORE128 cache-expired\n") == 20
     assert "\n   4 " not in text
     assert "\n   5 " in text
     assert "23 of 24 turns with a cache break, shown are the 20 with the largest loss" in text
-    assert lore("simulate", expired, "-v").out.count(" LORE128 cache-expired:") == 23
+    assert lore("simulate", expired, "-v").out.count(" LORE128 cache-expired\n") == 23
 
 
 def test_parallel_requests_each_write():
@@ -155,7 +155,7 @@ def test_expiry_after_pause_suggests_longer_lifetime():
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
     output = lore("simulate", path).out
     assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in output
-    assert "cache-expired: 5,000 tokens re-billed ($0.0288)" in output  # written at $6.25, instead of read at $0.50
+    assert "5,000  $0.0288  LORE128 cache-expired\n" in output  # written at $6.25, instead of read at $0.50
     assert "re-billed as expected: 5,000 tokens ($0.0288)" in lore("check", path).out
 
 

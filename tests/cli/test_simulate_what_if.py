@@ -197,7 +197,7 @@ def test_loss_without_cause_has_no_fix():
     assert any("which record no breakpoints" in note for note in notes)
     out = lore("simulate", path).out
     assert "re-billed, no certain cause: 11,500 tokens ($" in out
-    assert "; ruled out: expiry" in out
+    assert "\n      ruled out: expiry" in out
     assert "largest savings" not in out
     savings, notes = what_if(path, "cause=LORE301")
     assert (savings["cause=LORE301"]["tokens"], "cannot be removed" in "".join(notes)) == (0, True)

@@ -45,7 +45,7 @@ from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.report.console import Console
-from lore.report.diff import write as write_diff
+from lore.report.diff import DiffWriter
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.timeline import write as write_timeline
@@ -208,12 +208,12 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
     def differ(one: Path, two: Path) -> None:
         made = diff_files(str(one), str(two), TurnComparison(options))
         _renders(made)
-        write_diff(made, screen)
+        DiffWriter(screen).write(made)
 
     def differ_session() -> None:
         for made in diff_session(str(left), TurnComparison(options)):
             _renders(made)
-            write_diff(made, screen)
+            DiffWriter(screen).write(made)
 
     def judge() -> None:
         policy = Policy(min_reuse=0.9, max_breaks=0, max_lost_tokens=0)

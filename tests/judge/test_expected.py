@@ -221,6 +221,8 @@ def test_first_image_explains_a_read_of_the_head(tmp_path, first, read, codes):
         call(60, asks(old, text("assistant", "I see."), new), usage(read, 19_600 - read)),
     )  # fmt: skip
     assert [(cause.code, cause.strength, cause.kind) for cause in verdicts[1].causes] == codes
+
+
 @each("model, expected", [
     ("claude-sonnet-4-5", [("LORE116", "expected")]),
     ("claude-opus-4-8", [("LORE115", "waste")]),  # it would have read the earlier thinking

@@ -174,7 +174,7 @@ def test_sentence_keeps_the_case_of_units():
     spending = replace(
         Sums().result("all"), requests=1, dollars=2.0, absent_subagents=2, absent_subagent_tokens=4_200_000
     )
-    assert "Not in the cost: 2 subagents whose logs are not here (4.2M tokens)." in describe_spending(spending)
+    assert "Not in the cost: 2 subagents whose logs were not read (4.2M tokens)." in describe_spending(spending)
 
 
 @pytest.mark.parametrize(("args", "says"), [

@@ -141,13 +141,16 @@ def test_continuing_pairs_are_counted_without_all():
 
 
 @pytest.mark.parametrize("side", [{"fidelity": "reconstructed"}, {"lacks": "the system prompt"}])
-@pytest.mark.parametrize(("code", "section", "preface"), [
-    ("LORE301", None, "no change is recorded: "), ("LORE128", "time", ""),
-    ("LORE158", "messages", "the change below is not in these bytes: "),
-])  # fmt: skip
-def test_rebuilt_prompt_with_lost_read_is_not_reused(side, code, section, preface):
-    text = compared(pair(2, causes=[replace(moved(2), code=code, section=section)], **side))
-    assert f"prefix     {preface}all 1,000" in text
-    assert "all 1,000 recorded bytes of the previous prompt are unchanged" in text
-    assert "100.0 %" not in text
-    assert "100.0 %" in compared(pair(2, causes=[moved(2)])), "bytes of the wire are known"
+@pytest.mark.parametrize("code", ["LORE301", "LORE128", "LORE158"])
+def test_rebuilt_prompt_with_lost_read_begins_with_usage(side, code):
+    """The first line was "all bytes unchanged"; a cause that contradicted it followed."""
+    text = compared(pair(2, causes=[replace(moved(2), code=code)], **side))
+    rows = [line.split()[0] for line in text.splitlines()[1:] if line[2:3].strip()]
+    assert rows == ["usage", "cause", "prefix"]
+    assert "  prefix     none of the 1,000 recorded bytes of the previous prompt changed" in text
+
+
+def test_session_names_its_recording_once_and_sums_losses():
+    text = compared(pair(2, causes=[moved(2)]), pair(3), pair(4, causes=[moved(4)]))
+    assert text.count("s.jsonl") == text.count("fix (agent author)") == 1
+    assert "\nre-billed: 2,000 tokens ($0.0200) in 2 turns\n" in text

@@ -16,8 +16,8 @@ from lore.model.evidence import Evidence, Told
 from lore.model.fact import text_kind
 from lore.model.results import CheckResult, DiffResult, DiffSide, Finding, SecondaryCause, Summary, VerdictResult
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
-from lore.report import diff as diff_report
 from lore.report.console import Console
+from lore.report.diff import DiffWriter
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.redacted import redacted, redacted_finding
@@ -78,7 +78,7 @@ def written(findings: list[Finding]) -> dict[str, str]:
         reuse_ratio=None, caches=[], billed=None, verdict=None, problems=[],
     )  # fmt: skip
     out = io.StringIO()
-    diff_report.write(diff, Console(out, colour=False, terminal=False))
+    DiffWriter(Console(out, colour=False, terminal=False)).write(diff)
     told["diff"], told["diff json"] = out.getvalue(), render(diff)
     turns = [
         SimulatedTurn(
@@ -128,6 +128,6 @@ def test_unknown_verdict_reason_and_source_are_redacted(verdict: VerdictResult) 
         reuse_ratio=None, caches=[], billed=None, verdict=verdict, problems=[],
     )  # fmt: skip
     out = io.StringIO()
-    diff_report.write(redacted(diff), Console(out, colour=False, terminal=False))
+    DiffWriter(Console(out, colour=False, terminal=False)).write(redacted(diff))
     assert CANARY not in out.getvalue() + render(redacted(diff))
     assert CANARY in render(diff)

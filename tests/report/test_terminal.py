@@ -93,7 +93,7 @@ def a_diff(lengths=None, relation=None, divergence=None, ratio=None, causes=()):
 
 def compared(**fields):
     made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE])
-    return shown(lambda out: diff.write(msgspec.structs.replace(made, **fields), out))
+    return shown(lambda out: diff.DiffWriter(out).write(msgspec.structs.replace(made, **fields)))
 
 
 def test_almost_complete_reuse_is_not_shown_as_complete():
@@ -117,11 +117,11 @@ def told(*events, **fields):
 
 
 @pytest.mark.parametrize(("record", "shown"), [
-    ({"type": "attachment", "attachment": {"type": "nested_memory"}}, "opaque     attachment nested_memory "),
-    ({"type": "attachment", "attachment": 5}, "opaque     attachment "),
-    ({"type": 7, "attachment": {"type": ["x"]}}, 'opaque     7 ["x"] '),
+    ({"type": "attachment", "attachment": {"type": "nested_memory"}}, "other      attachment nested_memory "),
+    ({"type": "attachment", "attachment": 5}, "other      attachment "),
+    ({"type": 7, "attachment": {"type": ["x"]}}, 'other      7 ["x"] '),
     ({"type": "attachment", "attachment": {"type": "e\x1b[31mf"}}, "attachment e␛[31mf "),
-    ({}, "opaque      2 bytes"),
+    ({}, "other       2 bytes"),
 ])  # fmt: skip
 def test_timeline_names_kind_of_attachment(record, shown):
     """All attachments of a session were shown alike."""
@@ -147,20 +147,25 @@ def test_json_keeps_half_a_surrogate_pair(half):
 
 
 def test_explained_cause_is_repeated_without_reasons():
-    cause = msgspec.structs.replace(CAUSE, message="a date; ruled out: expiry")
+    cause = msgspec.structs.replace(CAUSE, message="the read fell: a date; ruled out: expiry", code="LORE301")
     made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [cause])
-    again = shown(lambda out: diff.write(made, out, {"LORE101"}))
-    assert "LORE101 date-in-prefix (waste): a date (-v: what is ruled out)" in again
-    assert "about 125 tokens re-billed (estimated): 500 bytes, at 4 bytes a token" in again
-    assert cause.message not in again
-    assert "fix:" not in again
+
+    def write(out):
+        writer = diff.DiffWriter(out)
+        writer.write(made), writer.write(made)
+
+    first, again = shown(write).split("a → b")[1:]
+    assert "LORE301 date-in-prefix (waste): the read fell: a date\n             ruled out: expiry\n" in first
+    assert "LORE301 date-in-prefix (waste): a date (-v: what is ruled out)\n" in again
+    assert "about 125 tokens re-billed (estimated); 500 bytes of the previous prompt follow the change" in again
+    assert ("to find the cause" in first, "to find the cause" in again) == (True, False)
 
 
 def test_bytes_after_a_change_exceed_lost_tokens():
     few = msgspec.structs.replace(CAUSE, lost_tokens=22, lost_bytes=4_733)
-    written = shown(lambda out: diff.write(a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [few]), out))
+    written = shown(lambda out: diff.DiffWriter(out).write(a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [few])))
     text = " ".join(written.split())
-    assert "about 22 tokens re-billed (estimated); 4,733 bytes of the previous prompt could not be read" in text
+    assert "about 22 tokens re-billed (estimated); 4,733 bytes of the previous prompt follow the change" in text
 
 
 def test_fix_of_expected_break_is_shown_once():

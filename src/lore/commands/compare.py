@@ -27,6 +27,7 @@ from lore.model.codes import Audience, CauseKind, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
 from lore.recording import filesystem
+from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
@@ -178,7 +179,7 @@ def compare(
     by_path = {file.path: ledger for file, ledger in ledgers.read(list(files.values()), progress)}
     copied = 0
     for side, source in zip(sums, sources, strict=True):
-        copies, logged = Copies(), logged_work(source.logs)
+        copies, logged = Copies(), logged_work(log.file.path for log in source.logs)
         for log in source.logs:
             if (ledger := by_path.get(log.file.path)) is not None:
                 side.add(requests_of(ledger, log, copies, logged))
@@ -186,12 +187,13 @@ def compare(
         if not side.sums.requests:
             raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
     billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
-    notes: list[str] = []
+    notes = plan_notes(by_path)
     for side in sums:
         clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
-        if "version:" in side.side.name and len(clients) > 1 and not notes:  # each client counts its versions by itself
+        if "version:" in side.side.name and len(clients) > 1:  # each client counts its versions by itself
             names = ", ".join(clients)
-            notes = [f"{side.side.name} takes versions of {names}: name the agent, too (agent:NAME,version:…)"]
+            notes.append(f"{side.side.name} takes versions of {names}: name the agent, too (agent:NAME,version:…)")
+            break
     failed = [f"{ledger.path}: {ledger.message}" for ledger in by_path.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(),

@@ -73,6 +73,12 @@ Last: TypeAlias = Annotated[
 Since: TypeAlias = Annotated[
     str | None, typer.Option("--since", help="Recordings with a request since then: 30m, 2h, 1d, 1w, or a date.")
 ]
+Agent: TypeAlias = Annotated[
+    str | None, typer.Option("--agent", help="Sessions of this agent alone; an unknown word lists them.")
+]
+Project: TypeAlias = Annotated[
+    str | None, typer.Option("--project", help="Sessions of this project alone: its folder, or the end of its path.")
+]
 NoCache: TypeAlias = Annotated[bool, typer.Option("--no-cache", help="Read every recording again, and keep nothing.")]
 System: TypeAlias = Annotated[
     str | None, typer.Option("--system", help="The system prompt of a session that records none: text, or JSON.")

@@ -29,13 +29,8 @@ class OverviewOptions(Struct, frozen=True):
     until: Annotated[str | None, typer.Option("--until", help="Requests sent before that; a date: until its end.")] = (
         None
     )
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Recordings of this agent alone; an unknown word lists them.")
-    ] = None
-    project: Annotated[
-        str | None,
-        typer.Option("--project", help="Sessions of this project alone: its folder, or the end of its path."),
-    ] = None
+    agent: flags.Agent = None
+    project: flags.Project = None
     by: Annotated[
         str | None,
         typer.Option("--by", help="Also a line for each day, week, month, session, model, project or agent."),

@@ -31,6 +31,7 @@ from lore.judge.messages import MASKED
 from lore.judge.sums import CauseSums, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
 from lore.model.codes import CODES, Code, Problem
 from lore.model.events import MAIN
+from lore.model.ledger import UnloggedWork
 from lore.model.results.page import PageSession, PageTurn
 from lore.model.results.simulate import SimulatedTurn
 from lore.model.state import UTILITY
@@ -55,7 +56,7 @@ from lore.run.checking.verdicts import CheckContext, audience_of, map_files
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import PlayedTurn, Simulation
 from lore.run.spending.ledgers import Ledgers
-from lore.run.spending.overview import SpendingSums
+from lore.run.spending.overview import SpendingSums, sum_absent
 from lore.store.registry import ignore
 from lore.tokens import o200k
 
@@ -290,6 +291,7 @@ class _Reading:
         self._played: dict[tuple[str, int], SimulatedTurn] = {}
         self._examined = 0
         self._lacks = ""
+        self._works: Sequence[UnloggedWork] = ()  # of subagents and summaries whose requests are in no log
 
     def read(self) -> None:
         """Read every turn. Raises LoreError if the recording cannot be read to its end."""
@@ -309,6 +311,7 @@ class _Reading:
             self._chains.setdefault(turn.chain, []).append(self._page_turn(played))
             self._latest[turn.chain] = turn
             self._played[turn.chain, turn.number] = played.result
+        self._works = [work for _, work in simulation.unlogged]
 
     def _page_turn(self, played: PlayedTurn) -> PageTurn:
         turn, pair = played.verdict.turn, played.verdict.pair
@@ -344,9 +347,10 @@ class _Reading:
             for unsure in (False, True)
         )
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
+        spending = replace(self._sums.result(self._session.path), **sum_absent(self._works))
         times = [turn.played.at for turns in self._chains.values() for turn in turns if turn.played.at is not None]
         return replace(
-            self._session, format=self._recording.reader.name, spending=self._sums.result(self._session.path),
+            self._session, format=self._recording.reader.name, spending=spending,
             chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,
             unexplained=unexplained, lacks=self._lacks, began=min(times, default=None),
             codes=tuple(dict.fromkeys(cause.code for cause in costliest)),

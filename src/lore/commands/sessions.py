@@ -26,7 +26,8 @@ from lore.model.fact import format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
 from lore.recording import corpus
-from lore.recording.agents.logs import Agent, Surroundings, agent_named
+from lore.recording.agents.limits import plan_notes
+from lore.recording.agents.logs import AGENTS, Agent, Surroundings, agent_named
 from lore.recording.agents.sessions import AgentLog, agent_logs, folder_of, newest_first
 from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
@@ -47,15 +48,9 @@ NO_RECORDING = "unrecognised format"
 
 
 def run(
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Those of this agent alone; an unknown word lists them.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Sessions with a request since then: 30m, 2h, 1d, 1w, or a date.")
-    ] = None,
-    project: Annotated[
-        str | None, typer.Option("--project", help="Those of this project alone: its folder, or the end of its path.")
-    ] = None,
+    agent: flags.Agent = None,
+    since: flags.Since = None,
+    project: flags.Project = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="At most this many, those with the newest requests.")
     ] = SHOWN,
@@ -163,7 +158,12 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
     )  # fmt: skip
     if not first.format:
         return row
-    sums, latest, copies_before, logged = Sums(), None, copies.count, overview.logged_work(logs)
+    sums, latest, copies_before, logged = (
+        Sums(),
+        None,
+        copies.count,
+        overview.logged_work(log.file.path for log in logs),
+    )
     for log, ledger in log_ledgers:
         for request in overview.every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None
@@ -204,6 +204,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
         write_table(_SESSION, rows, out, notes=details)
         if any(session.spending is not None and session.spending.at_least for session in result.sessions):
             out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
+        for note in plan_notes(session.path for session in reversed(result.sessions) if session.counted):
+            out.print(note)
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     extent = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
@@ -229,7 +231,8 @@ def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
     name = ": ".join(filter(None, (project, session.title or "without a title")))
     latest = session.latest_at or session.written_at
     age = "-" if latest is None else span(max(0.0, now - datetime.fromisoformat(latest).timestamp()))
-    return age, session.agent, *figures, name
+    agent = next((agent.title for agent in AGENTS if agent.name == session.agent), session.agent)
+    return age, agent, *figures, name
 
 
 def _notes(session: FoundSession) -> Iterator[str]:
@@ -237,7 +240,7 @@ def _notes(session: FoundSession) -> Iterator[str]:
     if session.spending is not None and (few := few_counted(session.spending)):
         yield few
     elif session.dollars is not None and (sums := session.spending) is not None and is_part(replace(sums, at_least=0)):
-        yield unpriced_parts(sums)
+        yield unpriced_parts(replace(sums, at_least=0))  # a line below the table says what that is
     if session.copied:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars

@@ -130,8 +130,16 @@ def _answer(
     for result in results:
         if result.interrupted and not result.turns:
             break
-        if page is None or page.path:  # else the page is the answer
-            _write(result, options)
+        if page is not None and not page.path:  # the page is the answer
+            pass
+        elif options.as_json:
+            common.write_json(result)
+        elif options.by:
+            write_reliability(result, common.out(options.color))
+        else:
+            write_simulated(result, common.out(options.color), every=options.every, verbose=options.verbose)
+        if result.interrupted and (options.as_json or options.by):
+            common.tell(describe_interruption(result.interrupted))
         if page is not None and not result.interrupted:
             from lore.commands.pages import write_pages
             from lore.report.html.answers import introduce_simulation
@@ -145,18 +153,6 @@ def _answer(
     unjudged = [problem for result in results[:1] for problem in result.problems if is_unjudged(problem)]
     common.name_unjudged(unjudged)
     return common.exit_code(unjudged)
-
-
-def _write(result: SimulateResult, options: SimulateOptions) -> None:
-    if options.as_json:
-        common.write_json(result)
-    elif options.by:
-        write_reliability(result, common.out(options.color))
-    else:
-        write_simulated(result, common.out(options.color), every=options.every, verbose=options.verbose)
-        return
-    if result.interrupted:
-        common.tell(describe_interruption(result.interrupted))
 
 
 def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:

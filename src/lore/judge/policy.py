@@ -233,9 +233,7 @@ def decide_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decision]:
     pairs = [(cause, ruling.decide(finding)) for cause, finding in findings_of(pair, place)]
     decided = [decision for _, decision in pairs]
     decided += [ruling.decide(finding) for rule in RULES.values() for finding in rule.pair(pair, place)]
-    valid = [
-        replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out != "exempted"
-    ]
+    valid = [replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out != "exempted"]
     if pair.causes and not valid:
         return decided
     reuse, limit, current = pair.reuse, ruling.min_reuse, pair.current

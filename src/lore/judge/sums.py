@@ -347,14 +347,25 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
     """Return why requests cost more or less than earlier ones, both as sums by model; None if a cost is unknown.
 
     The rest, which is input at list prices and not re-billed, is a product of requests, tokens of a prompt and dollars
-    of a token: each part changes one factor and takes the factors before it from the later requests.
+    of a token: each part changes one factor and takes the factors before it from the later requests. A few prompts of
+    a model say nothing of its rate: it counts as the same model only if both sides sent a share of their tokens to it.
+    If some requests are priced in part, which is mostly their output, the output of no request is counted.
     """
     old, new = (_cost_factors(models.values()) for models in (before, after))
     if old is None or new is None:
         return None
-    rates = {name: factors.rate for name, sums in before.items() if (factors := _cost_factors([sums])) is not None}
-    later = {name: factors for name, sums in after.items() if (factors := _cost_factors([sums])) is not None}
-    mixed = sum(factors.tokens * rates.get(name, factors.rate) for name, factors in later.items())
+    if any(side.at_least for models in (before, after) for side in models.values()):
+        old, new = (side._replace(dollars=side.dollars - side.output, output=0.0) for side in (old, new))
+    rates: dict[str, float] = {}  # earlier ones, of the models that both sides use
+    for name in before.keys() & after.keys():
+        earlier, later = _cost_factors([before[name]]), _cost_factors([after[name]])
+        if earlier is not None and later is not None:
+            is_used = earlier.tokens >= _SAME_MODEL * old.tokens and later.tokens >= _SAME_MODEL * new.tokens
+            rates |= {name: earlier.rate} if is_used else {}
+    mixed = 0.0  # the later input at the earlier rates
+    for name, sums in after.items():
+        if (later := _cost_factors([sums])) is not None:
+            mixed += later.tokens * rates.get(name, later.rate)
     length = new.tokens - old.tokens / old.requests * new.requests
     parts = {
         "requests": (new.requests - old.requests) * old.dollars / old.requests,
@@ -365,6 +376,9 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
     }  # fmt: skip
     rounded = {name: round(part, _DIGITS) for name, part in parts.items()}
     return CostChange(dollars=round(new.dollars - old.dollars, _DIGITS), **rounded)
+
+
+_SAME_MODEL = 0.05  # of the tokens of a side
 
 
 class _CostFactors(NamedTuple):

@@ -32,16 +32,13 @@ _OUTCOMES: dict[Outcome, str] = {
 _SURE = ("higher", "lower")
 
 
-def _count_known_costs(side: Spending) -> str:
-    part = f" ({side.at_least:,} in part)" if side.at_least else ""
-    return f"{side.requests - side.unbilled - side.unpriced:,}{part}"
-
-
 _SUMS: dict[str, Callable[[Spending], str]] = {
     "sessions": lambda side: f"{side.sessions:,}",
     "requests": lambda side: f"{side.requests:,}",
     "compactions": lambda side: f"{side.compactions:,}",
-    "requests with a known cost": _count_known_costs,
+    "requests with a known cost": lambda side: (
+        f"{side.requests - side.unbilled - side.unpriced:,}{f' ({side.at_least:,} in part)' if side.at_least else ''}"
+    ),
     "cost": cost_of,
     "re-billed": rebilled_of,
 }
@@ -101,15 +98,15 @@ def _write_causes(result: Comparison, tail: tuple[str, ...], out: Console, *, ve
 def conclusions(result: Comparison) -> list[str]:
     """Return how the cost changed and what differs beyond chance; if nothing does, what a conclusion would need."""
     change, left, right = result.change, result.left.spending, result.right.spending
-    cost = [] if change is None else [f"B cost {describe_change(change, left, right)}"]
+    cost = [] if change is None else describe_change("B cost", change, left, right)
     differences = [
         f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_format_signed(measure.difference or 0.0, measure.unit)})"
         for measure in result.measures
         if measure.outcome in _SURE
     ]
     for cause in [cause for cause in result.causes if cause.outcome in _SURE][:_NAMED]:
-        often = "more often" if cause.outcome == "higher" else "less often"
-        differences.append(f"{cause.says}: {often} in B; {cause.fix}")
+        often = "less often in B" if cause.outcome == "lower" else f"more often in B; {cause.fix}"
+        differences.append(f"{cause.says}: {often}")
     reason = "no difference is sure to be more than chance"
     if min(left.sessions, right.sessions) < LEAST_SESSIONS:
         sizes = f"{counted(left.sessions, 'session')} of A and {right.sessions:,} of B"

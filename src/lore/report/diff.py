@@ -1,12 +1,10 @@
-"""The terminal report of `lore diff-prefix`: the unchanged prefix, the first difference, its cause, cost and fix."""
+"""The terminal report of `lore diff-prefix`: the unchanged prefix, tokens not read again, their cause, cost and fix."""
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-
 from msgspec.structs import replace
 
-from lore.cache.counts import BYTES_PER_TOKEN
+from lore.judge.base import sum_known
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_share
@@ -14,7 +12,7 @@ from lore.model.results import CauseResult, DiffResult, DivergenceResult, Prompt
 from lore.model.vector import common_prefix
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of, turn_of
-from lore.report.sentences.findings import format_fix, format_loss, format_usage
+from lore.report.sentences.findings import format_fix, format_loss, format_usage, in_dollars, split_message
 
 _INDENT = 13  # columns before the text of a row
 _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)
@@ -26,17 +24,20 @@ _SURE = {"exact": "exact", "rule": "by its rules", "ceiling": "at best"}
 class DiffWriter:
     """Writes comparisons as they come: two turns, or the pairs of a session that differ or lost cached tokens.
 
-    With `every`, all pairs of a session are written. Without `verbose`, the reasons why no cause was found are written
+    With `every`, all pairs of a session are written. Without `verbose`, the grounds of a cause and a fix are written
     once, and problems of a session are only counted.
     """
 
     def __init__(self, out: Console, *, every: bool = False, verbose: bool = False) -> None:
         self._out, self._every, self._verbose = out, every, verbose
-        self._explained = set[str]()
+        self._written = set[str]()  # codes, fixes, and facts of a session that earlier comparisons have
+        self._facts = ""  # of the right side of the previous pair
+        self._leading = list[CauseResult]()  # of each pair that lost tokens
         self._pairs = self._shown_pairs = self._problems = 0
 
     def write(self, diff: DiffResult) -> None:
         """Write the next comparison if it is to be shown."""
+        leading = max((cause for cause in diff.causes if cause.is_break), key=weight_of, default=None)
         if diff.turn is not None:  # a pair of a session
             self._pairs += 1
             self._problems += len(diff.problems)
@@ -48,93 +49,137 @@ class DiffWriter:
             if self._shown_pairs:
                 self._out.print()
             self._shown_pairs += 1
-        write(diff, self._out, self._explained, problems=self._verbose or diff.turn is None)
+            self._leading += [leading] if leading is not None and leading.lost_tokens else []
+        self._write_heading(diff)
+        if _is_outside_recorded_bytes(diff):
+            self._write_usage(diff)
+            self._write_causes(diff, leading)
+            self._write_prompt(diff)
+        else:
+            self._write_prompt(diff)
+            self._write_causes(diff, leading)
+            self._write_usage(diff)
+        self._write_end(diff)
         if not self._verbose:
-            self._explained |= {cause.code for cause in diff.causes} & {*UNEXPLAINED}
-        self._explained |= {cause.fix for cause in diff.causes if cause.kind == "expected" and cause.is_break}
+            self._written |= {text for cause in diff.causes for text in (cause.code, cause.fix)}
 
     def finish(self) -> None:
-        """Write how many pairs of a session are not shown, and how many problems."""
+        """Write the sum of all losses, how many pairs of a session are not shown, and how many problems."""
         hidden, problems = self._pairs - self._shown_pairs, 0 if self._verbose else self._problems
-        if self._shown_pairs and (hidden or problems):
+        if self._shown_pairs and (hidden or problems or len(self._leading) > 1):
             self._out.print()
+        if len(self._leading) > 1:
+            tokens = sum(cause.lost_tokens or 0 for cause in self._leading)
+            dollars = in_dollars(sum_known(cause.lost_dollars for cause in self._leading))
+            about = "about " if any(cause.tokens != "recorded" for cause in self._leading) else ""
+            text = f"re-billed: {about}{tokens:,} tokens{dollars} in {counted(len(self._leading), 'turn')}"
+            self._out.print(line((text, "bold")))
         if hidden:
             pairs = f"{hidden:,} of {counted(self._pairs, 'pair')} without a difference or loss"
             self._out.hint(pairs, "--all shows every pair")
         if problems:
             self._out.hint(f"{counted(problems, 'problem')} in the recording", "-v shows them")
 
+    def _write_row(self, label: str, text: str, style: str = "") -> None:
+        self._out.print(line(f"  {label:<{_INDENT - 2}}", (text, style)), indent=_INDENT)
 
-def write(
-    diff: DiffResult, out: Console, explained: AbstractSet[str] = frozenset(), *, problems: bool = True
-) -> None:  # fmt: skip
-    """Write one comparison.
+    def _write_heading(self, diff: DiffResult) -> None:
+        """Write the names of both sides; of a session the name of its recording once, and of each pair the turns."""
+        side = diff.right
+        partial = "partial: its beginning is not recorded" if side.partial is True else ""
+        facts = ", ".join(filter(None, (side.dialect, side.model, side.fidelity, partial)))
+        (left_path, _, left_name), (path, _, name) = (side.name.rpartition("#") for side in (diff.left, diff.right))
+        (_, _, left_number), (chain, _, number) = left_name.rpartition(":"), name.rpartition(":")
+        if left_path != path or not (left_number.isdecimal() and number.isdecimal()):
+            names = (diff.left.name, "bold"), " → ", (diff.right.name, "bold")
+        else:
+            turns = f"turn {left_number} → {turn_of(int(number), chain or None)}"
+            names = ((turns, "bold"),) if path in self._written else ((path, "bold"), "  ", (turns, "bold"))
+        self._out.print(line(*names, (f"  {facts}" if facts and facts != self._facts else "", "dim")))
+        if diff.turn is not None:
+            self._written.add(path)
+            self._facts = facts
 
-    Causes whose codes were `explained` before have no fix and no list of what is ruled out; an expected cause has no
-    fix if that is among `explained`.
-    """
-    side = diff.right
-    partial = "partial: its beginning is not recorded" if side.partial is True else None
-    facts = ", ".join(filter(None, (side.dialect, side.model, side.fidelity, partial)))
-    out.print(line(*_format_heading(diff), (facts and f"  {facts}", "dim")))
-    if diff.prompt is not None:
-        _write_row(out, "prefix", _describe_prefix(diff, diff.prompt))
-    if diff.divergence is not None:
-        _write_divergence(diff.divergence, out)
-    leading = max((cause for cause in diff.causes if cause.is_break), key=weight_of, default=None)
-    for cause in diff.causes:
-        if cause.is_break and cause is not leading:
-            cause = replace(cause, lost_tokens=None)
-        is_repeated, quote = cause.code in explained, diff.divergence is None
-        is_advised = cause.kind == "expected" and (cause.fix in explained or not cause.is_break)
-        _write_cause(cause, out, is_repeated=is_repeated, quote=quote, advise=not is_advised)
-    _write_evidence(diff, out)
-    for cache in diff.caches:
-        _write_row(out, "predicted", f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})")
-    if diff.file is not None:
-        left_bytes, right_bytes, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
-        files = f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
-        _write_row(out, "files", f"identical ({common:,} bytes)" if left_bytes == right_bytes == common else files)
-    if diff.prompt is None:
-        names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
-        extent = "only bytes were compared" if diff.file is not None else "nothing was compared"
-        _write_row(out, "prompt", f"none in {' and '.join(names)}: {extent}")
-    for problem in diff.problems if problems else ():
-        place = place_of(problem.file or "", problem.line)
-        out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
+    def _write_prompt(self, diff: DiffResult) -> None:
+        """Write how much of the previous prompt is unchanged, and the first difference."""
+        if diff.prompt is not None:
+            self._write_row("prefix", _describe_prefix(diff, diff.prompt))
+        if diff.divergence is not None:
+            place = f"from its byte {diff.divergence.offset:,} (byte {diff.divergence.prompt_offset:,} of the prompt)"
+            self._write_row("differs", f"{diff.divergence.path}, {place}")
+            _write_both_sides(diff.divergence, self._out)
+
+    def _write_causes(self, diff: DiffResult, leading: CauseResult | None) -> None:
+        """Write each cause with its cost and its fix; a cause that an earlier pair has is written in short."""
+        for cause in diff.causes:
+            message, evidence = cause.message, cause.evidence
+            if cause.code in self._written and evidence is not None:
+                message = evidence.sentence() + (" (-v: what is ruled out)" if cause.code in UNEXPLAINED else "")
+            if diff.divergence is not None and evidence is not None and evidence.quoted_change() is not None:
+                message = message.replace(evidence.sentence(), evidence.headline())  # the change is written above
+            first, *grounds = split_message(message)
+            name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
+            reason = f" ({kind_in_words(cause.kind, cause.code)}): {first}"
+            self._out.print(line(f"  {'cause':<{_INDENT - 2}}", name, reason), indent=_INDENT)
+            for ground in grounds:
+                if diff.verdict is None or not ground.startswith("also seen: the provider reports"):  # a row has it
+                    self._write_row("", ground)
+            if cause.is_break and cause is not leading:
+                self._write_row("", "its loss is counted with another cause of this cache break")
+            elif cause.lost_tokens:
+                size = "" if cause.tokens == "recorded" else _describe_bytes(cause)
+                self._write_row("", format_loss(cause) + size, "bold")
+            if cause.fix not in self._written and (cause.is_break or cause.kind != "expected"):
+                self._write_row("", ": ".join(format_fix(cause)), "green")
+
+    def _write_usage(self, diff: DiffResult) -> None:
+        """Write the usage and the provider's verdict, and how they contradict the bytes."""
+        table, billed = diff.columns, diff.billed
+        if billed is None and diff.verdict is None:
+            if diff.prompt is not None:
+                self._write_row("usage", "not recorded: only request bytes were compared")
+            return
+        if billed is not None:
+            unread = format_usage(replace(billed, read_tokens=None))  # the columns have the rest
+            counts = format_usage(billed) if table is None else ", ".join(filter(None, (table.billed, unread)))
+            self._write_row("usage", counts)
+        if diff.verdict is not None:
+            self._write_row("provider", f"reports {diff.verdict.reason if table is None else table.verdict}")
+        if table is not None and table.dispute and not _is_outside_recorded_bytes(diff):
+            self._write_row("conflict", table.dispute, "bold yellow")
+
+    def _write_end(self, diff: DiffResult) -> None:
+        """Write predictions, the common bytes of the files, sides without a prompt, and problems."""
+        for cache in diff.caches:
+            prediction = f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})"
+            self._write_row("predicted", prediction)
+        if diff.file is not None:
+            left_bytes, right_bytes, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
+            files = f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
+            is_identical = left_bytes == right_bytes == common
+            self._write_row("files", f"identical ({common:,} bytes)" if is_identical else files)
+        if diff.prompt is None:
+            names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
+            extent = "only bytes were compared" if diff.file is not None else "nothing was compared"
+            self._write_row("prompt", f"none in {' and '.join(names)}: {extent}")
+        for problem in diff.problems if self._verbose or diff.turn is None else ():
+            place = place_of(problem.file or "", problem.line)
+            self._out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
 
 
-def _write_row(out: Console, label: str, text: str, style: str = "") -> None:
-    out.print(line(f"  {label:<{_INDENT - 2}}", (text, style)), indent=_INDENT)
-
-
-def _format_heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
-    """Return the names of both sides; of two turns of one recording its name once, with the turns."""
-    (left_path, _, left_name), (path, _, right_name) = (side.name.rpartition("#") for side in (diff.left, diff.right))
-    (_, _, left_number), (chain, _, right_number) = left_name.rpartition(":"), right_name.rpartition(":")
-    if left_path != path or not (left_number.isdecimal() and right_number.isdecimal()):
-        return (diff.left.name, "bold"), " → ", (diff.right.name, "bold")
-    return (path, "bold"), "  ", (f"turn {left_number} → {turn_of(int(right_number), chain or None)}", "bold")
+def _is_outside_recorded_bytes(diff: DiffResult) -> bool:
+    """Return whether a prompt that is rebuilt from a log continues the previous one, and less of it was read."""
+    is_rebuilt = bool(diff.right.lacks) or diff.right.fidelity == "reconstructed"
+    has_loss = any(cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED) for cause in diff.causes)
+    return is_rebuilt and has_loss and diff.relation in _CONTINUES
 
 
 def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
-    """Return how much of the previous prompt is unchanged.
-
-    A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache.
-    """
-    side = diff.right
+    """Return how much of the previous prompt is unchanged."""
     if not lengths.left_bytes:  # as of requests of two chains of a log
         return "the bytes of these two requests were not compared"
-    breaks = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
-    is_rebuilt = side.lacks or side.fidelity == "reconstructed"
-    if breaks and is_rebuilt and diff.relation in _CONTINUES:
-        preface = ""
-        if breaks[0].code in UNEXPLAINED:
-            preface = "no change is recorded: "
-        elif breaks[0].section in ("tools", "system", "messages"):
-            preface = "the change below is not in these bytes: "
-        missing = f"; not recorded: {side.lacks}" if side.lacks else ""
-        return f"{preface}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
+    if _is_outside_recorded_bytes(diff):
+        return f"none of the {lengths.left_bytes:,} recorded bytes of the previous prompt changed"
     stable = lengths.left_bytes - lengths.left_tail_bytes
     ratio = "" if diff.reuse_ratio is None else f" ({format_share(diff.reuse_ratio)})"
     text = f"{diff.relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"
@@ -145,9 +190,7 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     return text
 
 
-def _write_divergence(where: DivergenceResult, out: Console) -> None:
-    place = f"from its byte {where.offset:,} (byte {where.prompt_offset:,} of the prompt)"
-    _write_row(out, "differs", f"{where.path}, {place}")
+def _write_both_sides(where: DivergenceResult, out: Console) -> None:
     left_bytes, right_bytes = where.left.encode(), where.right.encode()
     shared = len(left_bytes[: common_prefix(left_bytes, right_bytes)].decode("utf-8", "ignore"))
     for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
@@ -156,46 +199,6 @@ def _write_divergence(where: DivergenceResult, out: Console) -> None:
         out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
 
-def _write_cause(cause: CauseResult, out: Console, *, is_repeated: bool, quote: bool, advise: bool) -> None:
-    """Write a cause with its cost, and its fix to `advise`; without `quote` omit the change, which is shown already."""
-    message, evidence = cause.message, cause.evidence
-    if is_repeated and evidence is not None:
-        message = f"{evidence.sentence()} (-v: what is ruled out)"
-    elif not quote and evidence is not None and evidence.quoted_change() is not None:
-        message = message.replace(evidence.sentence(), evidence.headline())
-    name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
-    reason = f" ({kind_in_words(cause.kind, cause.code)}): {message}"
-    out.print(line(f"  {'cause':<{_INDENT - 2}}", name, reason), indent=_INDENT)
-    if cause.lost_tokens:
-        _write_row(out, "", format_loss(cause) + ("" if cause.tokens == "recorded" else _describe_bytes(cause)), "bold")
-    elif cause.is_break and cause.lost_tokens is None:
-        _write_row(out, "", "its loss is counted with another cause of this cache break")
-    if advise and not is_repeated:
-        _write_row(out, "", ": ".join(format_fix(cause)), "green")
-
-
 def _describe_bytes(cause: CauseResult) -> str:
-    """Return the bytes after a change, to follow an estimated loss: those it is made of, or those it is a part of."""
-    if not cause.lost_bytes:
-        return ""
-    size = counted(cause.lost_bytes, "byte")
-    if cause.lost_tokens == round(cause.lost_bytes / BYTES_PER_TOKEN):  # no vocabulary: other counts beside it differ
-        return f": {size}, at {BYTES_PER_TOKEN:g} bytes a token"
-    return f"; {size} of the previous prompt could not be read"
-
-
-def _write_evidence(diff: DiffResult, out: Console) -> None:
-    """Write the usage and the provider's verdict, and how they contradict the bytes."""
-    table, billed = diff.columns, diff.billed
-    if billed is None and diff.verdict is None:
-        if diff.prompt is not None:
-            _write_row(out, "usage", "not recorded: only request bytes were compared")
-        return
-    if billed is not None:
-        unread = format_usage(replace(billed, read_tokens=None))  # the columns have the rest
-        counts = format_usage(billed) if table is None else ", ".join(filter(None, (table.billed, unread)))
-        _write_row(out, "usage", counts)
-    if diff.verdict is not None:
-        _write_row(out, "provider", f"reports {diff.verdict.reason if table is None else table.verdict}")
-    if table is not None and table.dispute:
-        _write_row(out, "conflict", table.dispute, "bold yellow")
+    """Return the bytes of the previous prompt after a change, to follow an estimated loss."""
+    return f"; {counted(cause.lost_bytes, 'byte')} of the previous prompt follow the change" if cause.lost_bytes else ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Protocol
 
-from lore.errors import LoreError, lacks_plug_in
+from lore.errors import LoreError
 from lore.model.results.measured import MeasuredResult
 from lore.plugins import entry_points
 from lore.report.html.blocks import PageBlock
@@ -31,7 +31,7 @@ class MeasuredView(Protocol):
 
 
 @cache
-def engine_measures() -> Any:
+def engine_measures() -> MeasuredView | None:
     """Return the object that a plug-in publishes for logs of engines; None without such a plug-in."""
     for point in entry_points(_GROUP):
         try:
@@ -40,11 +40,3 @@ def engine_measures() -> Any:
             message = f"the plug-in {point.name!r} ({_GROUP}) cannot be loaded: {error}"
             raise LoreError(message, hint=f"repair or remove {point.value}") from None
     return None
-
-
-def measured_view() -> MeasuredView:
-    """Return the view of a plug-in; raises LoreError without one."""
-    view = engine_measures()
-    if view is None:
-        raise lacks_plug_in("engines", "a measurement of an engine")
-    return cast("MeasuredView", view)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
 
 from msgspec.structs import replace
 
@@ -72,7 +73,7 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
         _write_command(choice.summing("--by model"), out)
     if result.inherited is not None:
         out.print(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}")
-    for text in (*_describe_totals(result, verbose=verbose), *_compare_with_previous(result)):
+    for text in (*result.notes, *_describe_totals(result, verbose=verbose), *_compare_with_previous(result)):
         out.print(text)
     if result.before is not None and result.before.requests and (command := choice.comparison_command()):
         _write_command(command, out)
@@ -114,7 +115,7 @@ def unpriced_parts(spending: Spending) -> str:
         requests = counted(spending.at_least, "request")
         parts.append(f"a part of {requests} (some tokens, mostly output, or a price are unknown)")
     for count, what, where, tokens in (
-        (spending.absent_subagents, "subagent", "whose logs are not here", spending.absent_subagent_tokens),
+        (spending.absent_subagents, "subagent", "whose logs were not read", spending.absent_subagent_tokens),
         (spending.absent_compactions, "compaction", "whose requests no log holds", spending.absent_compaction_tokens),
     ):
         size = f" ({tokens_of(tokens)} tokens)" if tokens else ""
@@ -175,6 +176,20 @@ def rebilled_of(spending: Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "-"
 
 
+def describe_rebilled_part(spending: Spending) -> str:
+    """Return how much of the cost was re-billed; empty if no request has tokens."""
+    tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
+    if tokens:
+        share = (
+            f" of {cost_of(spending)} ({percent(dollars / spending.dollars)})" if dollars and spending.dollars else ""
+        )
+        cost = f"{rebilled_of(spending)}{share}, " if share else ""
+        return f"re-billed: {cost}{tokens_of(tokens)} tokens, paid for again though cached"
+    if reads_nothing(spending):
+        return "re-billed: nothing, but no prompt was read from a cache, either"
+    return "re-billed: nothing" if spending.requests > spending.unbilled else ""
+
+
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
@@ -183,15 +198,26 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
         few, recorded = few_counted(group), group.recorded_dollars or 0.0  # if lore's own cost is far too low
         is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
         remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
-        name = group.title or shorten_path(group.name, home, 40)
+        name = group.title or (week_of(group.name) if by == "week" else shorten_path(group.name, home, 40))
         rows.append((
             cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
             short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
             f"{name} ({remark})" if remark else name,
         ))  # fmt: skip
-    write_table((*_SUMS, TableColumn(by or "")), rows, out)
+    head = f"{by}, local time" if by in _IN_TIME else by or ""
+    paths = [[f"    {in_shell(group.name, home) or group.name}"] for group in visible_groups] if by == "session" else ()
+    write_table((*_SUMS, TableColumn(head)), rows, out, notes=paths)
     if len(groups) > len(visible_groups):
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
+
+
+def week_of(text: str) -> str:
+    """Return the week of a day, or of a week such as 2026-W30, by its first day; another text unchanged."""
+    try:
+        day = date.fromisoformat(text)  # 2026-W30 is its first day
+    except ValueError:
+        return text
+    return f"week of {day - timedelta(day.weekday())}"
 
 
 def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
@@ -241,7 +267,7 @@ def _compare_with_previous(result: Overview) -> Iterator[str]:
     request_costs = f", {costs[0]} for each with a known cost (now {costs[1]})" if len(costs) > 1 else ""
     yield f"before that: {cost_of(previous)} in {counted(previous.requests, 'request')}{request_costs}"
     if result.change is not None:
-        yield f"now {describe_change(result.change, previous, result.total)}"
+        yield from describe_change("now", result.change, previous, result.total)
 
 
 def _describe_limit(limit: PlanLimit, now: float) -> str:
@@ -257,19 +283,14 @@ def _describe_limit(limit: PlanLimit, now: float) -> str:
 
 def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
-    total, tokens, dollars = result.total, rebilled_tokens(result.total), rebilled_dollars(result.total)
-    if not tokens:
-        if reads_nothing(total):
-            out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either"))
-            if not result.missed:
-                _write_command(choice.advice("lore check"), out)
-        elif total.requests > total.unbilled:
-            out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
+    total, dollars = result.total, rebilled_dollars(result.total)
+    if text := describe_rebilled_part(total):
+        is_good = not rebilled_tokens(total) and not reads_nothing(total)
+        out.print(line((text, "bold"), "; to keep it so in CI: lore guide ci" if is_good else ""))
+    if not rebilled_tokens(total):
+        if reads_nothing(total) and not result.missed:
+            _write_command(choice.advice("lore check"), out)
         return
-    cost = ""
-    if total.dollars and dollars:
-        cost = f"{rebilled_of(total)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
-    out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold"), ", paid for again though cached"))
     if dollars:
         parts = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
         out.print("  " + ", ".join(f"{words} {money(part)}" for words, part in parts.items() if part))
@@ -445,7 +466,7 @@ def _write_command(command: str, out: Console) -> None:
 
 
 def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> None:
-    """Write recordings that could not be read, problems, logs that lore does not read, and notes."""
+    """Write recordings that could not be read, problems, and logs that lore does not read."""
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
@@ -454,5 +475,3 @@ def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> N
         _write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
-    for note in result.notes:
-        out.print(line((note, "dim")))

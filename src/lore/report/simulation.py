@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lore.judge import what_if
 from lore.judge.base import sum_known
 from lore.judge.messages import describe_ruled_out
 from lore.judge.totals import count_losses
-from lore.model.codes import CODES, UNEXPLAINED, Code, kind_in_words
+from lore.model.codes import CODES, Code, kind_in_words
 from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
-from lore.report.measured import measured_view
+from lore.report.measured import engine_measures
 from lore.report.plain import counted, format_count, path_below, when
 from lore.report.sentences.findings import (
     describe_interruption,
@@ -26,7 +26,7 @@ from lore.report.sentences.findings import (
     in_dollars,
     name_cause,
 )
-from lore.report.table import Cell, TableColumn, align_columns, write_table
+from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN, _BREAKS_SHOWN = 9, 20  # without -v
@@ -43,9 +43,13 @@ CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
-_INDENT = 6  # columns, of evidence
 _WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
-_HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
+_TURN_COLUMNS = (
+    TableColumn("turn", right=True), TableColumn("time (UTC)", right=True, drop=1),
+    TableColumn("predicted", right=True, drop=2), TableColumn("billed", right=True, drop=3),
+    TableColumn("difference", right=True, drop=4), TableColumn("re-billed", right=True),
+    TableColumn("cost", right=True), TableColumn("cause"),
+)  # fmt: skip
 
 
 def write_simulated(
@@ -66,16 +70,16 @@ def write_simulated(
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         _write_sums(result, out)
-        for text in list(_describe_agreement(result.agreement))[: None if verbose else 1]:
-            out.print(text)
+        out.print(_describe_agreement(result.agreement))
         if verbose:
             _write_shares_read(result.reliability[:1], out)
         _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
         _write_changes(result, out, verbose=verbose or out.is_page)
         for note in result.notes:
             out.print(line((f"note: {note}", "dim")))
-    for text in measured_view().lines(measured, every=every) if measured is not None else ():
-        out.print(text)
+    if measured is not None and (view := engine_measures()) is not None:
+        for text in view.lines(measured, every=every):
+            out.print(text)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     extent = f"{counted(len(result.problems), 'problem')} in the recordings"
@@ -89,33 +93,32 @@ def write_simulated(
 def write_turns(
     turns: Sequence[results.SimulatedTurn], out: Console, *, every: bool, every_break: bool = False
 ) -> None:  # fmt: skip
-    """Write a row for every turn, or for cache breaks: all of them, or those that lost most; each with its evidence."""
+    """Write a row for every turn, or for cache breaks: all of them, or those that lost most.
+
+    The first row of a cause has its evidence; with `every` or `every_break` each row has it.
+    """
     known = (turn.cause or turn.predicted.read_tokens is not None or _billed_read(turn) is not None for turn in turns)
     if len(turns) > 1 and not any(known):
         out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
         return
-    has_several_files = len({turn.path for turn in turns}) > 1
     breaks = [turn for turn in turns if turn.cause is not None]
     visible_turns = turns if every else breaks
     if not (every or every_break) and len(breaks) > _BREAKS_SHOWN:
         least = sorted((turn.lost_tokens or 0 for turn in breaks), reverse=True)[_BREAKS_SHOWN - 1]
         visible_turns = [turn for turn in breaks if (turn.lost_tokens or 0) >= least][:_BREAKS_SHOWN]
     if visible_turns:
-        out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
-        head, *rows = align_columns([_HEADER, *map(_format_turn, visible_turns)], range(5))
-        out.print(line((head, "bold")))
-        path, explained_codes = "", set[str]()
-        for turn, row in zip(visible_turns, rows, strict=True):
-            cause = turn.cause
-            if has_several_files and turn.path != path:
-                out.print(line((path_below(turn.path), "bold")))
-            path = turn.path
-            out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
-            if cause is not None:
+        out.print(line(("tokens read, predicted (~: at best) and billed; tokens re-billed (~: estimated)", "dim")))
+        if len({turn.path for turn in turns}) > 1:
+            out.print(line((path_below(visible_turns[0].path), "dim")))
+        notes, explained_codes = list[list[str]](), set[str]()
+        for turn, following in zip(visible_turns, [*visible_turns[1:], visible_turns[-1]], strict=True):
+            cause, lines = turn.cause, list[str]()
+            if cause is not None and (every or every_break or cause.code not in explained_codes):
+                explained_codes.add(cause.code)
                 evidence = "" if cause.evidence is None else cause.evidence.sentence()
-                ruled_out = () if cause.code in explained_codes else describe_ruled_out(cause.ruled_out)
-                out.print(line(" " * _INDENT, "; ".join([evidence or cause.message, *ruled_out])), indent=_INDENT)
-                explained_codes |= set() if every else {cause.code} & {*UNEXPLAINED}
+                lines = [f"      {text}" for text in (evidence or cause.message, *describe_ruled_out(cause.ruled_out))]
+            notes.append([*lines, *([path_below(following.path)] if following.path != turn.path else [])])
+        write_table(_TURN_COLUMNS, list(map(_format_turn, visible_turns)), out, notes=notes)
     extent = f"{len(breaks) or 'none'} of {counted(len(turns), 'turn')} with a cache break"
     if len(visible_turns) < len(breaks):
         out.hint(
@@ -125,16 +128,17 @@ def write_turns(
         out.hint(extent, "--all shows every turn")
 
 
-def _format_turn(turn: results.SimulatedTurn) -> tuple[str, ...]:
+def _format_turn(turn: results.SimulatedTurn) -> list[Cell]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted, billed, cause = turn.predicted.read_tokens, _billed_read(turn), turn.cause
     gap = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     mark = "~" if turn.predicted.confidence == "ceiling" and predicted is not None else ""
-    text = "" if cause is None else name_cause(cause)
-    if cause is not None and turn.lost_tokens:
-        about = "about " if cause.tokens == "estimated" else ""
-        text += f": {about}{turn.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
-    return name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap, text
+    cells = [name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap]
+    if cause is None:
+        return [*cells, "", "", ""]
+    lost = f"{'~' if cause.tokens == 'estimated' else ''}{turn.lost_tokens:,}" if turn.lost_tokens else ""
+    cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
+    return [(cell, _STYLES[cause.kind]) for cell in (*cells, lost, cost, name_cause(cause))]
 
 
 def _billed_read(turn: results.SimulatedTurn) -> int | None:
@@ -200,22 +204,12 @@ def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> 
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
-def _describe_agreement(agreement: results.AgreementResult) -> Iterator[str]:
-    """Yield how close predictions were to usage, then statistics of errors, drops and new prompts."""
+def _describe_agreement(agreement: results.AgreementResult) -> str:
+    """Return how close predictions were to usage."""
     if not agreement.turns:
-        yield "predictions cannot be compared with usage: no two successive turns have usage"
-        return
-    near_share, exact = agreement.within_2_percent / agreement.turns, agreement.exact / agreement.turns
+        return "predictions cannot be compared with usage: no two successive turns have usage"
     turns = f"{counted(agreement.turns, 'turn')} with usage and a previous turn"
-    yield f"predictions: {_percent(near_share)} of {turns} within 2 % of the usage"
-    error, naive = agreement.mean_absolute_error_tokens, agreement.naive_mean_absolute_error_tokens
-    yield f"{_percent(exact)} exact, average error {error:,.0f} tokens ({naive:,.0f} if everything cached were read)"
-    if agreement.drops or agreement.false_drops:
-        drops = f"{agreement.drops_predicted:,} of {counted(agreement.drops, 'drop')} of over 1,000 tokens predicted"
-        yield f"{drops}, {counted(agreement.false_drops, 'false alarm')}"
-    if agreement.prompts:
-        share = agreement.prompts_within_2_percent / agreement.prompts
-        yield f"after a new prompt of the user: {_percent(share)} of {counted(agreement.prompts, 'turn')} within 2 %"
+    return f"predictions: {_percent(agreement.within_2_percent / agreement.turns)} of {turns} within 2 % of the usage"
 
 
 def _percent(share: float) -> str:

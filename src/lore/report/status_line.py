@@ -136,7 +136,8 @@ def _parts(status: LineFacts) -> Iterator[tuple[str, _Part]]:
     if (expires := _expires(status)) is not None:
         yield "expires", expires
     if running is not None and running.requests:
-        money = f" (${running.rebilled_dollars:,.2f})" if running.rebilled_dollars else ""
+        dollars = running.rebilled_dollars or 0.0
+        money = "" if not dollars else f" (${dollars:,.2f})" if dollars >= 0.005 else " (<$0.01)"
         yield "again", (f"re-billed {short(running.rebilled_tokens)}{money}", "")
         last = running.last_break
         if last is None:

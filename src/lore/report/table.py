@@ -1,4 +1,4 @@
-"""Tables on a terminal, drawn by rich without borders. In a pipe or a file each row is one line, whatever its width."""
+"""Tables without borders. A row is one line, unless the terminal is too narrow for it: then rich wraps its cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from lore.report.plain import escape_commands, visible
 
 Cell: TypeAlias = str | tuple[str, str]  # text, or text and its style
 _GAP = 2  # columns between two cells
-_WIDE = 10_000  # columns of a pipe
 _SENTENCE = 20  # columns in which a sentence can be read
 
 
@@ -50,12 +49,18 @@ def write_table(
     fixed_widths = {place: widths[place] for place in places if not is_wrapped[place]}
     if room is not None and least_width() > room:
         fixed_widths = {}  # every cell is wrapped
-    heads = [(column.head, "bold") for column in columns]
-    _draw(columns, places, fixed_widths, [heads] if notes else [heads, *rows], out)
-    for row, lines in zip(rows, notes, strict=bool(notes)):
-        _draw(columns, places, fixed_widths, [row], out)
-        for text in lines:
-            out.print_whole(line((text, "dim")))
+    heads: Sequence[Cell] = [(column.head, "bold") for column in columns]
+    is_narrow = room is not None and sum(widths[place] + _GAP for place in places) - _GAP > room
+    if is_narrow and not notes:
+        _draw(columns, places, fixed_widths, [heads, *rows], out)
+    else:
+        for row, lines in zip([heads, *rows], [(), *(notes or [()] * len(rows))], strict=True):
+            if is_narrow:
+                _draw(columns, places, fixed_widths, [row], out)
+            else:
+                _write_row(columns, places, widths, row, out)
+            for text in lines:
+                out.print(line((text, "dim")))
     if omitted := [column.head for place, column in enumerate(columns) if place not in places]:
         out.print(line((f"not shown at this width: {', '.join(omitted)}", "dim")))
 
@@ -64,11 +69,26 @@ def _text(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell[0]
 
 
+def _write_row(
+    columns: Sequence[TableColumn], places: Sequence[int], widths: Sequence[int], row: Sequence[Cell], out: Console
+) -> None:  # fmt: skip
+    """Write a row whose columns have these widths."""
+    parts: list[tuple[str, str]] = []
+    for place in places:
+        ((text, style),) = line(row[place])
+        padding = " " * (widths[place] - width_of(text)), ""
+        parts += [padding, (text, style)] if columns[place].right else [(text, style), padding]
+        parts.append((" " * _GAP, ""))
+    while parts and not parts[-1][0].strip():
+        parts.pop()
+    out.print_whole(parts)
+
+
 def _draw(
     columns: Sequence[TableColumn], places: Sequence[int], widths: dict[int, int], rows: Sequence[Sequence[Cell]],
     out: Console,
 ) -> None:  # fmt: skip
-    """Draw rows; columns in `widths` are never wrapped, and have this width in every table."""
+    """Draw rows on a narrow terminal; columns in `widths` are never wrapped, and have this width in every table."""
     from rich.table import Table
     from rich.text import Text
 
@@ -80,11 +100,8 @@ def _draw(
         )  # fmt: skip
     for row in rows:
         table.add_row(*(Text.assemble(*line(row[place])) for place in places))
-    room, terminal = out.rich.width, out.rich
-    terminal.width = out.room or _WIDE
-    with terminal.capture() as captured:
-        terminal.print(table)
-    terminal.width = room
+    with out.rich.capture() as captured:
+        out.rich.print(table)
     for text in captured.get().splitlines():
         out.file.write(escape_commands(text).rstrip() + "\n")
 

@@ -102,7 +102,7 @@ def _format_row(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
             members = raw_members(bytes(record)) or {}
             attached = raw_members(members.get("attachment", b"")) or {}
             kinds = [short(text_of(holder["type"]), 60) for holder in (members, attached) if holder.get("type")]
-            return ((f"{'opaque':<10} {' '.join(kinds)} {len(bytes(record)):,} bytes", "dim"),)
+            return ((f"{'other':<10} {' '.join(kinds)} {len(bytes(record)):,} bytes", "dim"),)
 
 
 def _describe_request(turn: TurnResult) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lore.errors import LoreError
 from lore.recording import corpus
@@ -66,7 +66,9 @@ def parse_since(text: str, now: float, option: str = "--since") -> float:
 def parse_until(text: str, now: float, option: str = "--until") -> float:
     """Parse the value of an option into seconds since the epoch: a date means its end. Raises LoreError."""
     moment = parse_since(text, now, option)
-    return moment + _UNITS["d"] if _DATE.fullmatch(text.strip()) else moment
+    if not _DATE.fullmatch(text.strip()):
+        return moment
+    return (datetime.fromisoformat(text.strip()) + timedelta(days=1)).timestamp()  # not 24 hours if the clock changes
 
 
 def is_as_new(file: Input, since: float) -> bool:

@@ -35,28 +35,32 @@ from lore.formats.registry import lacks_of
 from lore.judge import what_if
 from lore.judge.agreement import MissingPrices, SimulatedSums, Transition
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, speed_surcharge, surcharge_of
-from lore.judge.sums import Copies, Reliability
+from lore.judge.sums import Copies, Reliability, Sums
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
 from lore.model.events import SUMMED_COUNTS, Usage
+from lore.model.ledger import UnloggedWork
 from lore.model.results import Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
 from lore.model.turn import Turn
 from lore.recording import corpus
+from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, load_plugins
 from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, is_passed_over, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.report.commands import compaction_advice
 from lore.report.measured import engine_measures
+from lore.report.overview import unpriced_parts
 from lore.report.redacted import causes_of
 from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, audience_of, verdicts
 from lore.run.recent import no_recordings
 from lore.run.rules import PACKAGED, Dated
+from lore.run.spending.overview import absent_work, logged_work, sum_absent
 
 
 class PlayedTurn(NamedTuple):
@@ -113,6 +117,7 @@ class Simulation:
         self.partial = Counter[str]()  # turns with a part of the output tokens recorded, by client
         self.unpriced = MissingPrices(predictor.rules)
         self.reliability = Reliability()
+        self.unlogged: list[tuple[str, UnloggedWork]] = []  # a recording, and work that it mentions and does not hold
 
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield the recording's turns, skipping turns already seen in an earlier recording."""
@@ -126,6 +131,8 @@ class Simulation:
                 if (cause_turn := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
                     cause_turn.causes.extend(causes_of([finding], redact=self._redact))
             if verdict is None:
+                works: dict[str, UnloggedWork] = getattr(recording.reader, "unlogged", {})
+                self.unlogged += [(recording.shown, work) for name, work in works.items() if name not in chains]
                 return
             turn, predicted, cache = verdict.turn, verdict.predicted, chains[verdict.turn.chain]
             assert predicted is not None, "every turn is predicted"
@@ -320,13 +327,20 @@ class _Simulator(NamedTuple):
         if not recordings and not stopped:
             raise no_recordings(self.path, self.callbacks.looked, by_time=self.callbacks.accepts is not None)
         as_of = None if rules.as_of is None else rules.as_of.isoformat()
-        notes = _notes(sums.turns, rules, simulation)
+        notes = [*_notes(sums.turns, rules, simulation), *self._absent_work(simulation)]
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems)
         if measuring is not None:
             result = replace(result, measured=measuring.result())
         if stopped:
             result = replace(result, interrupted=Interruption(count, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
+
+    def _absent_work(self, simulation: Simulation) -> Iterator[str]:
+        """Yield a note about subagents and summaries whose requests are in no file."""
+        logged = logged_work(file.path for file in self.files)
+        works = [work for session, found in simulation.unlogged for work in absent_work([found], session, logged)]
+        absent = sum_absent({work.name: work for work in works}.values())
+        yield from filter(None, [unpriced_parts(replace(Sums().result(""), **absent))])
 
     def _skip(self, file: Input, error: LoreError, problems: Problems) -> int:
         """Return 1 for an unjudged input, 0 for one that is passed over; raise the error of the only input."""
@@ -410,6 +424,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     if simulation.contradicting:
         yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
     yield from simulation.unpriced.notes()
+    yield from plan_notes(dict.fromkeys(turn.path for turn in turns))
     if simulation.copies.count:
         yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
     if simulation.partial:

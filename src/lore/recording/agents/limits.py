@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 TAIL = 262_144  # bytes of a log's end
 _FIVE_HOURS = 300  # minutes
 _REACHED = re.compile(rb"usage limit reached\|(\d{10})\b")
+_PLANS = {"business", "edu", "enterprise", "free", "go", "plus", "pro", "team"}  # another word may be content
+_MOST_LOGS = 20  # in which plans are looked for
 
 
 class LoggedLimit(NamedTuple):
@@ -23,6 +25,13 @@ class LoggedLimit(NamedTuple):
     minutes: int  # length of the window
     used_percent: float
     resets_at: float  # seconds since the epoch
+    agent: str
+    plan: str = ""  # its name, if it is recorded and known
+
+    @property
+    def began_at(self) -> float:
+        """When the window began."""
+        return self.resets_at - 60 * self.minutes
 
 
 def limits_in(path: str) -> list[LoggedLimit]:
@@ -38,7 +47,7 @@ def limits_in(path: str) -> list[LoggedLimit]:
     for line in reversed(lines):
         reached = _REACHED.search(line) if b'"isApiErrorMessage":true' in line else None
         if reached is not None:
-            return [LoggedLimit(_FIVE_HOURS, 100.0, float(reached[1]))]
+            return [LoggedLimit(_FIVE_HOURS, 100.0, float(reached[1]), "Claude Code")]
         if b'"rate_limits":{' in line and (windows := sorted(_windows_in(line))):
             return windows
     return []
@@ -48,11 +57,27 @@ def _windows_in(line: bytes) -> Iterator[LoggedLimit]:
     """Yield the windows of a `token_count` event of Codex CLI."""
     try:
         limits: dict[str, Any] = json.loads(line)["payload"]["rate_limits"]
+        plan = limits.get("plan_type")
         for name in ("primary", "secondary"):
             window = limits.get(name)
             if window is not None:
                 yield LoggedLimit(
-                    int(window["window_minutes"]), float(window["used_percent"]), float(window["resets_at"])
-                )
+                    int(window["window_minutes"]), float(window["used_percent"]), float(window["resets_at"]),
+                    "Codex CLI", plan if plan in _PLANS else "",
+                )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return
+
+
+def plan_notes(paths: Iterable[str]) -> list[str]:
+    """Return a sentence for each agent whose logs show a subscription; of many logs only the last ones are read."""
+    plans: dict[str, set[str]] = {}
+    for path in list(paths)[-_MOST_LOGS:]:
+        for limit in limits_in(path):
+            plans.setdefault(limit.agent, set()).add(limit.plan)
+    notes: list[str] = []
+    for agent, names in plans.items():
+        known_names = ", ".join(sorted(filter(None, names)))
+        suffix = f" ({known_names})" if known_names else ""
+        notes.append(f"{agent} is used on a subscription{suffix}: its cost here is what its tokens cost at API prices")
+    return notes

@@ -14,7 +14,6 @@ from lore.judge.base import sum_known
 from lore.judge.messages import message_of
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED
-from lore.model.deferred import pattern
 from lore.model.evidence import OverBudget, ProviderSaid, ReadPlateau
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
@@ -28,6 +27,7 @@ from lore.report.sentences.findings import (
     format_loss,
     in_dollars,
     name_cause,
+    split_message,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ Reported: TypeAlias = "CheckResult | LintResult"
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes about recordings, not about prompts
 _ORDER = ("error", "warning", "note")
-_GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out|not recorded): )")  # parts of a message with their own lines
 _ALIKE = 2  # blocks of one cause that are shown
 _NAMED_TURNS = 6  # of a group; the rest is counted
 
@@ -147,7 +146,7 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
     out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
     turn, change = _turn_of_message(sums, group), None if sums.evidence is None else sums.evidence.quoted_change()
     if change is None:
-        first, *grounds = _GROUNDS.split(sums.message)
+        first, *grounds = split_message(sums.message)
         out.print(f"    {turn}{first.removeprefix(f'{sums.path} ')}")
         for ground in grounds:
             out.print(f"      {ground}")

@@ -8,13 +8,12 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, timedelta
 from functools import partial
 from operator import itemgetter
 
 from msgspec import UNSET
 
-from lore.judge.sums import is_part, reads_nothing, rebilled_dollars, rebilled_tokens
+from lore.judge.sums import is_part, rebilled_dollars
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
@@ -26,7 +25,7 @@ from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.html.blocks import SHOWN_BARS, BarPart, Intro, PageBar, PageBlock, table_of
-from lore.report.measured import measured_view
+from lore.report.measured import engine_measures
 from lore.report.plain import counted
 from lore.report.sentences.findings import describe_rebilled, describe_surcharges, in_dollars
 from lore.report.sentences.spending import label_of
@@ -42,23 +41,12 @@ def describe_spending(spending: Spending) -> str:
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    cost = overview.cost_of(spending)
-    parts = [f"{cost[:1].upper()}{cost[1:]} for {what}."]
-    if missing := overview.unpriced_parts(spending):
-        parts.append(f"{missing[:1].upper()}{missing[1:]}.")
-    tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
-    if tokens:
-        share = percent(dollars / spending.dollars) if dollars and spending.dollars else ""
-        cost = share and f"{overview.rebilled_of(spending)} ({share}), "
-        parts.append(f"Re-billed: {cost}{overview.tokens_of(tokens)} tokens.")
-    elif reads_nothing(spending):
-        parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
-    elif spending.requests > spending.unbilled:
-        parts.append("Nothing was re-billed.")
-    parts += [f"{text[:1].upper()}{text[1:]}." for text in describe_surcharges(spending.surcharges)]
-    if spending.recorded_dollars:
-        parts.append(f"Cost as recorded: {overview.money(spending.recorded_dollars)}.")
-    return "\n".join(parts)
+    recorded = f"cost as recorded: {overview.money(spending.recorded_dollars)}" if spending.recorded_dollars else ""
+    parts = (
+        f"{overview.cost_of(spending)} for {what}", overview.unpriced_parts(spending),
+        overview.describe_rebilled_part(spending), *describe_surcharges(spending.surcharges), recorded,
+    )  # fmt: skip
+    return "\n".join(f"{text[:1].upper()}{text[1:]}." for text in parts if text)
 
 
 _AS_READ = (
@@ -100,7 +88,11 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
     """Yield the cost by day, week and month as bars; the finest that fits on a screen is open."""
     is_open = False
-    for name, limit, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, itemgetter(slice(7)))):
+    for name, limit, key in (
+        ("day", 31, str),
+        ("week", 26, overview.week_of),
+        ("month", SHOWN_BARS, itemgetter(slice(7))),
+    ):
         groups = defaultdict[str, list[Spending]](list)
         for day in days:
             groups[key(day.name)].append(day)
@@ -115,14 +107,6 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
         is_open |= not folded
         lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
         yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
-
-
-def _week_of(day: str) -> str:
-    try:
-        calendar_day = date.fromisoformat(day)
-    except ValueError:
-        return day
-    return f"week of {calendar_day - timedelta(calendar_day.weekday())}"
 
 
 def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
@@ -143,8 +127,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     fix, reason = overview.first_in_words(result)
     first, saving = fix and f"Do first: {fix} ({reason}).", overview.describe_compactions(result)
     saving = saving and f"Largest saving: {saving}."
-    lead = "" if is_one else "\n".join(filter(None, (describe_spending(result.total), saving, first)))
-    return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
+    parts = (describe_spending(result.total), *(f"{note}." for note in result.notes), saving, first)
+    lead = "" if is_one else "\n".join(filter(None, parts))
+    return Intro("lore", heading, lead, (*blocks, PageBlock(lines=tuple(lines))))
 
 
 def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
@@ -166,8 +151,8 @@ def introduce_simulation(result: SimulateResult) -> Intro:
         unexplained = in_dollars(totals.cost.unexplained)
         lead += f" {totals.unexplained_tokens:,} tokens re-billed, no certain cause{unexplained}."
     blocks = capture(partial(simulation.write_simulated, result, turns=False), "Predicted and billed")
-    if result.measured is not UNSET:
-        blocks = (measured_view().block(result.measured), *blocks)
+    if result.measured is not UNSET and (view := engine_measures()) is not None:
+        blocks = (view.block(result.measured), *blocks)
     return Intro("lore simulate", f"lore simulate, cache: {result.cache or 'as served'}", lead, blocks)
 
 

@@ -10,6 +10,7 @@ from lore.judge.messages import MASKED
 from lore.judge.pairs.pair import Pair, dispute_of, provider_verdict
 from lore.model import results
 from lore.model.codes import CODES, UNEXPLAINED, Code
+from lore.model.deferred import pattern
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
 from lore.prefix.overlap import count_cached_segments, locate_difference
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
     _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 _CENT = 0.01
+_GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out|not recorded): )")
 _UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
+
+
+def split_message(message: str) -> list[str]:
+    """Return the statement of a message, and what it is based on, each to be written on a line of its own."""
+    return _GROUNDS.split(message)
 
 
 def describe_missing(formats: Iterable[str], what: str) -> str:

@@ -67,8 +67,8 @@ def label_of(cause: SpendingCause | ComparedCause) -> str:
     return f" ({kind_in_words(cause.kind, cause.code)})"
 
 
-def describe_change(change: CostChange, earlier: Spending, later: Spending) -> str:
-    """Return by how much requests cost more or less than earlier ones, and why: the largest parts first."""
+def describe_change(who: str, change: CostChange, earlier: Spending, later: Spending) -> list[str]:
+    """Return by how much requests (`who`) cost more or less than earlier ones; then a line for each reason."""
     counts, sizes, read, output = list[int](), list[str](), list[str](), list[str]()
     for side in (later, earlier):
         billed = side.requests - side.unbilled
@@ -94,11 +94,13 @@ def describe_change(change: CostChange, earlier: Spending, later: Spending) -> s
     rest = round(change.dollars, 2) - sum(round(dollars, 2) for _, dollars in terms)  # so that the shown parts add up
     if len(terms) < sum(map(bool, parts.values())) and abs(rest) >= _CENT / 2:
         terms.append(("smaller differences", rest))
-    amount = f"{format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
-    reasons = ", ".join(f"{'+' if dollars > 0 else '-'}{format_money(abs(dollars))} by {key}" for key, dollars in terms)
+    amount = f"{who} {format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
+    digits = 2 if abs(change.dollars) >= 1 else 4
+    reasons = [f"  {'+' if dollars > 0 else '-'}${abs(dollars):,.{digits}f} by {key}" for key, dollars in terms]
     unsure = [f"{side.at_least:,} {label}" for side, label in ((earlier, "earlier"), (later, "later")) if side.at_least]
-    lacks = f"; uncertain, since {' and '.join(unsure)} requests lack some counts or prices" if unsure else ""
-    return f"{amount}: {reasons}{lacks}" if terms else amount
+    if unsure:
+        amount += f", output not counted: {' and '.join(unsure)} requests lack some counts (mostly of output) or prices"
+    return [amount, *reasons]
 
 
 def count_of_tokens(count: float) -> str:

@@ -8,8 +8,9 @@ weeks and months are those of this machine's time zone.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -23,13 +24,13 @@ from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, is_part, sum_of
 from lore.model.codes import CauseKind
 from lore.model.events import MAIN
-from lore.model.ledger import Ledger
+from lore.model.ledger import Ledger, UnloggedWork
 from lore.model.results import overview as results
 from lore.model.results.overview import GroupBy, Spending, SpendingCause, SpendingSession, UnreadLogs
 from lore.model.state import UTILITY
 from lore.recording import corpus
 from lore.recording.agents.companions import is_companion, session_of
-from lore.recording.agents.limits import LoggedLimit, limits_in
+from lore.recording.agents.limits import LoggedLimit, limits_in, plan_notes
 from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs, written_at
@@ -125,9 +126,10 @@ def sum_spending(
     logs, copies = {log.file.path: log for log in span_logs}, Copies()
     groups = (request.by, "day") if request.by_day else (request.by,)
     period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
-    files = problems = 0
+    files, problems, shown_paths = 0, 0, list[str]()
     newest: float | None = None
-    logged, inherited = logged_work(sources.logs), _Inherited([log.file.path for log in sources.logs])
+    all_paths = [log.file.path for log in sources.logs]
+    logged, inherited = logged_work(all_paths), _Inherited(all_paths)
     for file, ledger in ledgers.read([log.file for log in span_logs], progress):
         files += 1
         is_shown = False  # a request of this recording is summed
@@ -146,6 +148,7 @@ def sum_spending(
             elif request.compared and since is not None and begin is not None and begin <= entry.at < since:
                 previous.add(entry)
         problems += ledger.problems if is_shown or not ledger.rows else 0
+        shown_paths += [file.path] if is_shown else []
     total, costliest = period.total("all"), period.costliest(_TRIED)
     least = WORTH * (total.dollars or 0.0)
     costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
@@ -160,7 +163,8 @@ def sum_spending(
         groups=period.by(request.by), before=previous.total("before") if request.compared else None,
         change=period.change_since(previous) if request.compared else None,
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
-        copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked, notes=[],
+        copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked,
+        notes=plan_notes(shown_paths),
         limits=limits.rows(), missed=period.missed(), newest=newest if period.is_empty else None,
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
@@ -207,10 +211,10 @@ class _Inherited:
         )
 
 
-def logged_work(logs: Sequence[AgentLog]) -> set[str]:
+def logged_work(paths: Iterable[str]) -> set[str]:
     """Return the ids of subagents that have a log, and the paths of sessions whose requests for summaries have one."""
     names = set[str]()
-    for path in (log.file.path for log in logs):
+    for path in paths:
         if is_companion(os.path.basename(path)):
             name = os.path.basename(path).removesuffix(".jsonl").removeprefix("agent-")
             names.add(name)
@@ -231,12 +235,23 @@ def requests_of(ledger: Ledger, log: AgentLog, copies: Copies, logged: set[str])
 
 def drop_logged(request: LedgerRequest, logged: set[str]) -> LedgerRequest:
     """Return a request without the work that has a log, or that was counted before."""
-    works = [
-        work for work in request.row.unlogged
-        if work.name not in logged and (work.kind == "subagent" or request.session not in logged)
-    ]  # fmt: skip
+    works = absent_work(request.row.unlogged, request.session, logged)
     logged.update(work.name for work in works)
     return request._replace(row=replace(request.row, unlogged=tuple(works)))
+
+
+def absent_work(works: Iterable[UnloggedWork], session: str, logged: AbstractSet[str]) -> list[UnloggedWork]:
+    """Return the work of a session that no log holds; `logged` is what `logged_work` returns."""
+    is_summary_logged = session in logged
+    return [work for work in works if work.name not in logged and not (work.kind == "compaction" and is_summary_logged)]
+
+
+def sum_absent(works: Iterable[UnloggedWork]) -> dict[str, int]:
+    """Return the fields of `Spending` about work that no log holds."""
+    sums = Counter[str]()
+    for work in works:
+        sums.update({f"absent_{work.kind}s": 1, f"absent_{work.kind}_tokens": work.tokens})
+    return sums
 
 
 def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
@@ -375,31 +390,29 @@ class _PlanLimits:
     """The windows of subscription plans that have not reset yet, with the requests that were sent in them."""
 
     def __init__(self, logs: Sequence[AgentLog], request: OverviewRequest) -> None:
-        self._since, self._sums = request.since, dict[tuple[str, LoggedLimit], Sums]()
+        self._since, self._sums = request.since, dict[LoggedLimit, Sums]()
         newest: defaultdict[Agent, list[str]] = defaultdict(list)
         for log in reversed(logs):
             if log.agent is not None and len(newest[log.agent]) < _LOGS_WITH_LIMITS:
                 newest[log.agent].append(log.file.path)
-        for agent, paths in newest.items():
+        for paths in newest.values():
             open_limits = [limit for path in paths for limit in limits_in(path) if limit.resets_at > request.until]
             latest = {limit.minutes: limit for limit in sorted(open_limits, key=lambda limit: limit.resets_at)}
-            self._sums |= {(agent.title, limit): Sums() for limit in latest.values()}
+            self._sums |= {limit: Sums() for limit in latest.values()}
 
     def add(self, request: LedgerRequest) -> None:
-        for (agent, limit), sums in self._sums.items():
-            if agent == request.agent and request.at is not None and request.at >= limit.resets_at - 60 * limit.minutes:
+        for limit, sums in self._sums.items():
+            if limit.agent == request.agent and request.at is not None and request.at >= limit.began_at:
                 sums.add(request)
 
     def rows(self) -> list[results.PlanLimit]:
         rows: list[results.PlanLimit] = []
-        for (agent, limit), sums in self._sums.items():
-            is_covered, total = (
-                self._since is None or self._since <= limit.resets_at - 60 * limit.minutes,
-                sums.result(""),
-            )
+        for limit, sums in self._sums.items():
+            is_covered = self._since is None or self._since <= limit.began_at
+            total = sums.result("")
             tokens = total.uncached_tokens + total.read_tokens + total.write_tokens + total.output_tokens
             row = results.PlanLimit(
-                agent=agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
+                agent=limit.agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
                 requests=total.requests if is_covered else None, tokens=tokens if is_covered else None,
                 dollars=total.dollars if is_covered else None,
             )  # fmt: skip
