@@ -163,7 +163,7 @@ def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> N
         os.lseek(descriptor, end, os.SEEK_SET)
         byte_count = os.write(descriptor, data)
         if byte_count != len(data):  # a nearly full disk took only a part
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301
         if durable:
             os.fsync(descriptor)
     except BaseException:
