@@ -153,16 +153,6 @@ def lock(descriptor: int, patience: float) -> bool:
     return True
 
 
-def write(descriptor: int, data: bytes) -> None:
-    """Write all data in one write. Raises OSError, also if a nearly full disk took only a part."""
-    _check_whole(os.write(descriptor, data), data)
-
-
-def _check_whole(byte_count: int, data: bytes) -> None:
-    if byte_count != len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> None:
     """Write at the end of a file, in one write, and synchronise it, or cut it back to that end. Raises OSError.
 
@@ -172,7 +162,8 @@ def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> N
     try:
         os.lseek(descriptor, end, os.SEEK_SET)
         byte_count = os.write(descriptor, data)
-        _check_whole(byte_count, data)
+        if byte_count != len(data):  # a nearly full disk took only a part
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301
         if durable:
             os.fsync(descriptor)
     except BaseException:

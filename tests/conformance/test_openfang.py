@@ -11,7 +11,7 @@ from helpers.each import each
 from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import TimelineCut
-from lore.compaction.entries import count_calls, count_messages, has_real_activity
+from lore.compaction.entries import count_messages, has_real_activity
 from lore.compaction.policy import (
     AFTER_TURN,
     BEFORE_TURN,
@@ -129,13 +129,6 @@ def test_session_without_real_activity_is_not_compacted(case):
     made = told(ACTIVITY[case][0] * 9)
     settings = Compaction(continuous_interval=1, keep_recent=1, gap_secs=1)
     assert find_due(PolicyInput(SessionActivity(made.events).chain(), made.entries(), settings, NOON)) is None
-
-
-def test_parallel_tool_calls_are_counted_separately():
-    made = told([("user", "go")])
-    made.calls(3)
-    made.calls(1)
-    assert count_calls(made.entries()) == 4
 
 
 # overflow

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from lore.compaction.commands import NESTED as NESTED, is_nested as is_nested
     from lore.compaction.entries import BYTES_PER_TOKEN as BYTES_PER_TOKEN, Entries as Entries
     from lore.compaction.entries import has_real_activity as has_real_activity, is_injected as is_injected
-    from lore.compaction.entries import count_calls as count_calls, tokens_of as tokens_of
     from lore.compaction.hooks import run_in_thread as run_in_thread
     from lore.compaction.settings import Compaction as Compaction
     from lore.compaction.summarizers import summarizer_of as summarizer_of

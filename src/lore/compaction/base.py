@@ -92,10 +92,6 @@ class SessionMemory(Protocol):
         """Return events for the session to apply before its next turn."""
         ...
 
-    def after_turn(self, entries: Entries, window: int, now: float, /) -> None:
-        """Start to learn in the background if enough is new; `window` is in tokens, 0 if it is unknown."""
-        ...
-
     def while_idle(self, entries: Entries, moves: int, moved_at: float | None, now: float, /) -> None:
         """Start to learn in the background if the session is silent for long; `moves` counts a person's exchanges."""
         ...

@@ -44,11 +44,6 @@ def count_messages(entries: Entries) -> int:
     return sum(is_message(entry.item) for entry in entries)
 
 
-def count_calls(entries: Entries) -> int:
-    """Count the tool calls."""
-    return sum(isinstance(entry.item, i.ToolCall) for entry in entries)
-
-
 def calls_tools(entries: Entries, last: int) -> bool:
     """Return whether the response that ends at a place asked for tools."""
     group = entries[last].group

@@ -2,7 +2,7 @@
 
 With a `memory` (`compaction.base.SessionMemory`; lore's plug-in `memory` has one) a compaction first learns from the
 messages that it prunes, `before_turn` gives the session the remembered topics, and memory learns in the background
-after turns and after long silences, which `before_turn` or `while_idle(now)` notices.
+after long silences, which `before_turn` or `while_idle(now)` notices.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Continuous:
         self.is_locked = False  # the last compaction was skipped because another one holds the lock
         self._settings, self._agent, self._memory, self._explain = settings, agent, memory, explain
         self._dependencies = dependencies._replace(memory=memory)
+        self._turn_ended: float | None = None
         self._work: tuple[ExitStack, Future[Prepared]] | None = None  # the lock, and what a thread prepares
         is_unset = settings is None and memory is None
         self._is_off = is_unset or is_nested(environ)
@@ -104,16 +105,15 @@ class Continuous:
             lock = ExitStack()
             if self._acquire_lock(lock):
                 self._work = lock, run_in_thread(self._preparation(firing, now), "lore-compaction")
-        if self._memory is not None:
-            window = 0 if self._settings is None else self._settings.window
-            self._memory.after_turn(self.chain().entries, window, now)
+        self._turn_ended = now
         return outcome
 
     def while_idle(self, now: float) -> None:
         """Start to remember in the background after a long silence: for a timer between turns."""
         if self._is_off or self._memory is None:
             return
-        self._memory.while_idle(self.chain().entries, self.activity.moves, self.activity.moved_at, now)
+        last = self._turn_ended if self.activity.moved_at is None else self.activity.moved_at
+        self._memory.while_idle(self.chain().entries, self.activity.moves, last, now)
 
     def settle(self, now: float, *, wait: bool = False) -> CompactionOutcome | None:
         """Apply what the background has prepared, if it is ready; with `wait`, once it is: at the end of a session."""

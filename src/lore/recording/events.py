@@ -146,6 +146,8 @@ class EventRecording(Recording):
                 # the end of a recorded request follows directly after its start
                 for name in list(waiting) if self._origin.yields == "exchanges" else [event.chain]:
                     yield from self._complete_turns(waiting.get(name, []))
+                    if not waiting.get(name):
+                        waiting.pop(name, None)
                 self.apply(read, event)
                 waiting.setdefault(event.chain, []).append((next(numbers), self._start_turn(event.chain, read)))
             elif type(read.value) is Problem:
@@ -189,13 +191,11 @@ class EventRecording(Recording):
 
     def _complete_turns(self, turns: list[tuple[int, Turn]]) -> Iterator[Turn]:
         """Yield a chain's turns and remove them from `turns`; in lore's own logs they wait for their ends."""
-        if not turns:
-            return
-        latest = turns[-1][1]
-        chain = self._folding.peek(latest.chain)
-        self._set_end(latest, chain.last)
+        if turns:
+            self._set_end(turns[-1][1], self._folding.peek(turns[-1][1].chain).last)
         while turns:
             turn = turns[0][1]
+            chain = self._folding.peek(turn.chain)
             has_ended = chain.last is not None if len(turns) == 1 else turn.number not in chain.unended
             if self._folding.session.is_own and not has_ended and len(turns) < _MOST_AT_ONCE:
                 break
@@ -204,8 +204,7 @@ class EventRecording(Recording):
 
     def _complete_all(self, waiting: dict[str, list[tuple[int, Turn]]]) -> Iterator[Turn]:
         for name, turns in waiting.items():
-            if turns:
-                self._set_end(turns[-1][1], self._folding.peek(name).last)
+            self._set_end(turns[-1][1], self._folding.peek(name).last)
         yield from (turn for _, turn in merge(*waiting.values()))
         waiting.clear()
 

@@ -195,7 +195,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "own": (
         "code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
         "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "unit",
-        "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger", "when", "answer",
+        "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger", "answer",
         "notes", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out", "started_at",
         "estimated_tokens", "unpriced_tokens",
         "ended_at", "written_at", "latest_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says",

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from shlex import quote
 from typing import Any, NamedTuple, Protocol, Self
 
 from msgspec import Struct
@@ -143,11 +142,11 @@ class Verified(Struct, frozen=True):
 
 def _recovery(url: str, place: DamagedPlace) -> tuple[str, ...]:
     if place.session_id is None:
-        return (f"lore store import {quote(url)} --store {_RECOVERED}",)
+        return (f"lore store import {_quote(url)} --store {_RECOVERED}",)
     if place.recoverable == NOTHING_RECOVERABLE:
         return ()
-    session, file = quote(place.session_id), quote(f"./{place.session_id.replace('/', '_')}.jsonl")
-    export = f"lore store export {session} --store {quote(url)} --output {file}"
+    session, file = _quote(place.session_id), _quote(f"./{place.session_id.replace('/', '_')}.jsonl")
+    export = f"lore store export {session} --store {_quote(url)} --output {file}"
     return export, f"lore store import {file} --store {_RECOVERED}"
 
 
@@ -160,7 +159,7 @@ class UnknownSessionError(StoreError):
 
     def __init__(self, session_id: str, url: str = "", *, advice: str = "") -> None:
         """`url` is that of the store, without a password; `advice` comes before the hint."""
-        option = f" --store {quote(url)}" if url else ""
+        option = f" --store {_quote(url)}" if url else ""
         hint = f"`lore store list{option}` names those it has"
         if url == "memory:":
             hint = "a store in memory is empty in each new process; name one that stays, as in sqlite:FILE"
@@ -184,9 +183,15 @@ class DamagedError(StoreError):
     """The stored bytes are not the written ones."""
 
 
+def _quote(text: str) -> str:
+    from shlex import quote  # noqa: PLC0415 - only for an error
+
+    return quote(text)
+
+
 def verify_hint(url: str) -> str:
     """Return the command that names what is damaged in a store."""
-    return f"`lore store verify --store {quote(url)}` names what is damaged, and the commands that recover the rest"
+    return f"`lore store verify --store {_quote(url)}` names what is damaged, and the commands that recover the rest"
 
 
 def refuse_other_version(what: str, version: int, supported: int, where: Where | None = None) -> None:

@@ -35,7 +35,6 @@ from lore_plugins.memory.extraction import (
     NewEntries,
     extract_by_model,
     extract_by_rule,
-    is_extraction_due,
     mark_of,
     select_new_entries,
     transcript,
@@ -80,9 +79,7 @@ class AgentMemory:
         self._mark: Mark | None = None  # the last mark made here, for when a wipe removed the stored one
         self._gap_secs = gap_secs
         self._learning: Future[None] | None = None
-        self._tried_mark: Mark | None = None  # how far the latest background pass went, whether or not it failed
         self._idle_moves = 0  # moves of the session when it was last learned from because it was idle
-        self._turn_ended: float | None = None
 
     def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> MemoryExtracted:
         """Learn from the new entries of a session's timeline before `stop`; raises StoreError.
@@ -153,13 +150,6 @@ class AgentMemory:
         if record is None and self._unshared is not None and self._session_id is not None:  # from before it was shared
             record = read_bucket(self.store, self._unshared.bucket).marks.get(self._session_id)
         return self._mark if record is None else record.mark
-
-    def mark(self) -> Mark | None:
-        """Return how far the session was learned from; None if it was not, or the bucket is unreadable."""
-        try:
-            return self._stored_mark(read_bucket(self.store, self.bucket))
-        except LoreError:  # the next extraction reports it
-            return self._mark
 
     def before_drop(self, entries: Entries, stop: int | None = None) -> MemoryExtracted:
         """Learn from the entries before `stop`, which a compaction is about to drop; reports failures, never raises."""
@@ -254,18 +244,10 @@ class AgentMemory:
             return ""
         return "nothing new to remember"
 
-    def after_turn(self, entries: Entries, window: int, now: float) -> None:
-        """Learn in the background if enough is new. After a failure, wait until as much is new again."""
-        self._turn_ended = now
-        if self._tried_mark is None:
-            self._tried_mark = self.mark() or ()
-        if not self._is_learning() and is_extraction_due(entries, self._tried_mark, window):
-            self._learn_in_background(entries, lambda: self.before_drop(entries))
-
     def while_idle(self, entries: Entries, moves: int, moved_at: float | None, now: float) -> None:
         """Learn and consolidate in the background, once for each long silence."""
-        last = self._turn_ended if moved_at is None else moved_at
-        if moves <= self._idle_moves or not is_idle(self._gap_secs, last, now) or self._is_learning():
+        is_learning = self._learning is not None and not self._learning.done()
+        if moves <= self._idle_moves or not is_idle(self._gap_secs, moved_at, now) or is_learning:
             return
         self._idle_moves = moves
 
@@ -273,14 +255,7 @@ class AgentMemory:
             if self.learn_when_idle(entries, moved_at)[0] is None:
                 self._idle_moves = 0  # another session of this user holds the lock: try again at the next call
 
-        self._learn_in_background(entries, learn_idle_session)
-
-    def _is_learning(self) -> bool:
-        return self._learning is not None and not self._learning.done()
-
-    def _learn_in_background(self, entries: Entries, learn: Callable[[], object]) -> None:
-        self._tried_mark = mark_of(entries)
-        self._learning = run_in_thread(lambda: (learn(), None)[1], "lore-memory")
+        self._learning = run_in_thread(learn_idle_session, "lore-memory")
 
     def settle(self, *, wait: bool = False) -> None:
         """Report an error of the background pass; with `wait`, once it has ended."""

@@ -32,7 +32,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError, retry, retry_prompt
-from lore.compaction import BYTES_PER_TOKEN, Entries, count_calls, has_real_activity, is_injected, tokens_of
+from lore.compaction import BYTES_PER_TOKEN, Entries, has_real_activity, is_injected
 from lore.model import (
     AssistantMessage,
     Entry,
@@ -142,15 +142,6 @@ def select_new_entries(entries: Entries, mark: Mark | None, stop: int | None = N
     )
     all_entries = [*old_entries, *new_entries]
     return NewEntries(all_entries, len(old_entries)) if new_entries and has_real_activity(all_entries) else NO_ENTRIES
-
-
-EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10  # of the context window; tool calls
-
-
-def is_extraction_due(entries: Entries, mark: Mark | None, window: int) -> bool:
-    """Return whether over 0.3 of the window's tokens (0: unknown), or at least 10 tool calls, follow a mark."""
-    new = [entries[at] for at in range(index_after_mark(entries, mark), len(entries))]
-    return count_calls(new) >= EXTRACT_CALLS or (window > 0 and tokens_of(new) > EXTRACT_SHARE * window)
 
 
 def _exchange_begin(entries: Entries, place: int) -> int:

@@ -72,34 +72,6 @@ def parse_url(url: str) -> dict[str, str]:
     return options
 
 
-def connection_error(error: psycopg.Error, url: str, password: str) -> tuple[UnreachableError, bool]:
-    """Return the error for a failed connection, and whether the server is only starting."""
-    message = _mask_line(str(error), password)
-    hint = next((hint for words, hint in _BY_TEXT.items() if words in message.partition("FATAL:")[2]), "")
-    hint = hint or next((hint for words, hint in _BY_TEXT.items() if " " in words and words in message), _DEFAULT_HINT)
-    is_starting = any(words in message for words in _STARTING)
-    return UnreachableError(f"no connection to {url}: {message}", hint=hint), is_starting
-
-
-def is_damage(error: psycopg.Error) -> bool:
-    """Return whether the database cannot read its own files."""
-    return error.sqlstate in _DAMAGED
-
-
-def translate(error: psycopg.Error, url: str, password: str) -> StoreError:
-    """Return the error of lore for an error of the database."""
-    state = error.sqlstate or ""
-    message = _mask_line(error.diag.message_primary or str(error), password)
-    if is_damage(error):
-        return DamagedError(f"{url}: the database cannot read stored data: {message}", hint="restore a backup")
-    if state in _MISSING:
-        return FormatError(f"{url}: schema lore is not a store of lore: {message}", hint="give another database")
-    if state not in _BY_STATE:
-        return StoreError(f"{url}: PostgreSQL says: {message}", hint="nothing of this call is stored")
-    words, hint = _BY_STATE[state]
-    return StoreError(f"{url}: {words} ({message})", hint=hint)
-
-
 def _mask_line(text: str, password: str) -> str:
     line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
     return line.replace(password, "***") if password else line
@@ -274,10 +246,12 @@ class PostgresLink:
             # Prepared statements do not work with a connection pooler.
             connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
-            failed, is_starting = connection_error(error, self.url, self._password)
-            if is_starting:
-                raise RetryError(failed.message, is_lost=True) from None
-            raise failed from None
+            text = _mask_line(str(error), self._password)
+            message, fatal = f"no connection to {self.url}: {text}", text.partition("FATAL:")[2]
+            if any(words in text for words in _STARTING):
+                raise RetryError(message, is_lost=True) from None
+            hints = (hint for words, hint in _BY_TEXT.items() if words in fatal or (" " in words and words in text))
+            raise UnreachableError(message, hint=next(hints, _DEFAULT_HINT)) from None
         connection.add_notice_handler(self._report_notice)
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
@@ -291,7 +265,17 @@ class PostgresLink:
             self._tell(f"{self.url}: {diagnostic.message_primary}")
 
     def _translate(self, error: psycopg.Error) -> StoreError:
-        return translate(error, self.url, self._password)
+        """Return the error of lore for an error of the database."""
+        state, url = error.sqlstate or "", self.url
+        message = _mask_line(error.diag.message_primary or str(error), self._password)
+        if state in _DAMAGED:
+            return DamagedError(f"{url}: the database cannot read stored data: {message}", hint="restore a backup")
+        if state in _MISSING:
+            return FormatError(f"{url}: schema lore is not a store of lore: {message}", hint="give another database")
+        if state not in _BY_STATE:
+            return StoreError(f"{url}: PostgreSQL says: {message}", hint="nothing of this call is stored")
+        words, hint = _BY_STATE[state]
+        return StoreError(f"{url}: {words} ({message})", hint=hint)
 
     def _error_to_raise(self, error: psycopg.Error, local: _Local) -> Exception:
         translation = self._translate(error)
@@ -327,7 +311,7 @@ class Cursor:
             self._cursor.execute(_psycopg_sql(sql), values, binary=True)
             return self._cursor.fetchall() if self._cursor.description else ()
         except psycopg.Error as error:
-            if is_damage(error):
+            if error.sqlstate in _DAMAGED:
                 raise self._translate(error) from error
             raise
 

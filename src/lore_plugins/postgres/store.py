@@ -44,7 +44,7 @@ _NOTES = {  # settings of the server that must not be off
     "full_page_writes": "the server runs with full_page_writes off: pages can be damaged if its machine stops",
 }
 _RETRIED_METHODS = (  # `delete` is repeated in its own way
-    "create", "load", "save", "save_delta", "list", "move", "bind", "resolve", "verify",
+    "create", "load", "intact_events", "save", "save_delta", "list", "move", "bind", "resolve", "verify",
 )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from lore.asking import SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous, run_in_thread
-from lore.compaction.settings import Compaction
 from lore.config import MemorySettings
 from lore.session import event
 from lore.store.locks import trylock
@@ -79,55 +78,6 @@ def test_cadence_compaction_learns_in_the_background(session, store):
     continuous = hooks(session, CADENCE)
     continuous.after_turn(NOW + 5)
     assert continuous.settle(NOW + 6, wait=True).pruned == 6
-    assert preferences(store) == PREFERS
-
-
-def test_ten_calls_start_one_extraction(session, store):
-    model = Model({"preferences": list(PREFERS)})
-    continuous = hooks(session, ask=model)
-    add_exchange(session, 1, 1, SAID, calls=9)
-    continuous.after_turn(NOW + 3)
-    continuous.settle(NOW + 3, wait=True)
-    assert model.questions == []
-    add_exchange(session, 2, 4, "go on", calls=1)
-    for _ in range(2):
-        continuous.after_turn(NOW + 6)
-        continuous.settle(NOW + 6, wait=True)
-    assert (len(model.questions), preferences(store)) == (1, PREFERS)
-
-
-def test_restarted_harness_waits_for_new_calls(session, store):
-    for number, model in enumerate((Model({"preferences": list(PREFERS)}), Model({})), 1):
-        continuous = hooks(session, ask=model)
-        add_exchange(session, number, 10 * number, SAID, calls=10 if number == 1 else 1)
-        continuous.after_turn(NOW + 10 * number + 2)
-        continuous.settle(NOW + 10 * number + 2, wait=True)
-        assert len(model.questions) == (number == 1)
-
-
-def test_third_of_the_window_starts_extraction(session, store):
-    continuous = hooks(session, Compaction(window=10_000))
-    add_exchange(session, 1, 1, "x" * 11_000)
-    continuous.after_turn(NOW + 3)
-    add_exchange(session, 2, 4, SAID + "x" * 1_500)  # 3,100 of 10,000 tokens
-    assert preferences(store) == ()
-    continuous.after_turn(NOW + 6)
-    continuous.settle(NOW + 6, wait=True)
-    assert preferences(store) == PREFERS
-
-
-def test_failed_extraction_is_included_in_the_next(session, store):
-    model = Model(SummaryError("nobody is there"), {"preferences": list(PREFERS)})
-    continuous = hooks(session, ask=model)
-    add_exchange(session, 1, 1, SAID, calls=10)
-    for _ in range(2):  # a failure is not tried again with every turn
-        continuous.after_turn(NOW + 3)
-        continuous.settle(NOW + 3, wait=True)
-    assert len(model.questions) == 1
-    add_exchange(session, 2, 4, "go on", calls=10)
-    continuous.after_turn(NOW + 6)
-    continuous.settle(NOW + 6, wait=True)
-    assert SAID[:20] in model.questions[1][1]
     assert preferences(store) == PREFERS
 
 
@@ -245,10 +195,10 @@ def test_error_of_a_background_pass_is_reported(session, store, monkeypatch):
     def broken(*_):
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(continuous._memory, "before_drop", broken)  # noqa: SLF001 - what a turn calls
-    add_exchange(session, 1, 1, SAID, calls=10)
-    continuous.after_turn(NOW + 3)
-    continuous.settle(float(NOW), wait=True)
+    monkeypatch.setattr(continuous._memory, "learn_when_idle", broken)  # noqa: SLF001 - what the thread calls
+    add_exchange(session, 1, 1, SAID)
+    continuous.while_idle(NOW + 900)
+    continuous.settle(NOW + 900, wait=True)
     assert messages == ["memory learned nothing: RuntimeError('the disk is full')"]
 
 
