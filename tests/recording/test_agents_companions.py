@@ -174,7 +174,7 @@ def test_endless_first_line_is_not_read_whole(project, monkeypatch):
 
 
 @pytest.mark.parametrize("is_link", [False, True])
-def test_log_of_a_subagent_at_two_places_is_read_once(project, is_link):
+def test_subagent_at_two_places_is_read_once(project, is_link):
     """Its requests counted twice, in a second chain."""
     before, billed = chains_of("s.jsonl"), Path("s/subagents/agent-4.jsonl").read_bytes()
     if is_link:
