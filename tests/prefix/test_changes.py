@@ -224,7 +224,7 @@ def test_responses_items_sent_back_differ_in_form(items, kind):
     assert (cause.code, cause.kind) == ("LORE106", kind)
 
 
-def chat_call(call_id, arguments='{"path": "a.py", "lines": 40}'):
+def chat_call(call_id, arguments='{"path":"a.py","lines":40}'):
     return {"id": call_id, "type": "function", "function": {"name": "read", "arguments": arguments}}
 
 
@@ -242,8 +242,18 @@ def test_renamed_calls_of_a_chat_are_ids():
     assert codes(original, renamed, dialect="openai-chat") == ["LORE108"]
 
 
+def test_renamed_calls_before_new_ones_are_ids():
+    """The number of messages differs, and JSON without white space is one word: renamed calls counted as removed."""
+    steps = [
+        [message for n in range(2 + (name == "a")) for message in chat(chat_call(f"{name}{n}"))["messages"][1:]]
+        for name in "ca"
+    ]
+    bodies = [{"messages": [{"role": "user", "content": "Repair it."}, *messages]} for messages in steps]
+    assert codes(*bodies, dialect="openai-chat") == ["LORE108"]
+
+
 def test_reordered_arguments_of_a_chat_are_spelling():
-    other = chat_call("c1", '{"lines": 40, "path": "a.py"}')
+    other = chat_call("c1", '{"lines":40,"path":"a.py"}')
     assert codes(chat(chat_call("c1")), chat(other), dialect="openai-chat") == ["LORE105"]
 
 

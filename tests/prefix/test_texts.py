@@ -95,6 +95,20 @@ def test_clock_in_a_very_long_line_is_named(filler):
     assert [reason.code for reason in explain_text(line.format(14), line.format(15), SearchBudget())] == ["LORE101"]
 
 
+def test_documents_in_one_long_line_are_memory_to_their_end():
+    """Where the heading was over 4,000 characters before, a change was named a change without a reason, which led."""
+    texts = [
+        "\n# Retrieved documents\n" + "".join(f"{word} is {chr(97 + n) * 300}. " for n in range(20))
+        for word in ("One", "Two")
+    ]
+    assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE126"]
+
+
+def test_cause_that_is_first_in_a_text_leads():
+    texts = [f"# Memory\nThe user likes {word}.\n\n# Rules\n{'Be brief.' * 99}\nUse {word}.\n" for word in ("a", "b")]
+    assert codes(*(body("x", system=words) for words in texts)) == ["LORE126", "LORE100"]
+
+
 def test_gaps_lie_between_equal_members():
     gaps = find_gaps("abcdef", "abXdeYf")
     assert [("abcdef"[gap.previous], "abXdeYf"[gap.current]) for gap in gaps] == [("c", "X"), ("", "Y")]

@@ -109,7 +109,7 @@ def find_causes(
     return tuple(sorted((*content, *tail, *fields), key=_order))
 
 
-_order = attrgetter("is_harmless", "position", "code")
+_order = attrgetter("is_harmless", "position")  # of one place, the first in the text leads
 
 
 def _find_expected(

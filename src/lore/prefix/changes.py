@@ -23,6 +23,7 @@ from lore.model import differences as d
 from lore.model.canonical import canonical
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
+from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
@@ -33,6 +34,7 @@ from lore.prefix.volatile import find_topic, find_volatile_addition, find_volati
 T = TypeVar("T")
 
 _COMPARED_WORDS = 2048  # bytes at a text's beginning whose words are compared
+_WORD = pattern(rb'[^\s"\\,:{}\[\]]+')  # also of compact JSON, which has no white space
 _PAIRS_OF_CALL = 2  # that hold its id: the call and its result
 _SEARCHED_MESSAGES = 8  # in which the counterpart of a message is looked for
 _STARTS = ("envelope", "opaque")  # kinds of a message's first segment
@@ -232,7 +234,7 @@ def _share_words(previous: bytes, current: bytes, words: dict[bytes, frozenset[b
     """Return whether two texts share half of their words; `words` remembers those of earlier texts."""
     for text in (previous, current):
         if text not in words:
-            words[text] = frozenset(text[:_COMPARED_WORDS].split())
+            words[text] = frozenset(_WORD.findall(text[:_COMPARED_WORDS]))
     before, after = words[previous], words[current]
     return 2 * len(before & after) >= max(1, min(len(before), len(after)))
 

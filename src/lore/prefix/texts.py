@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, AnyStr, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.model import limits
 from lore.model.canonical import canonical, decode, encode
@@ -331,11 +332,15 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
             continue
         if not len(old) == len(new) <= limits.DIFFERING_LINES:
             old, new = ["".join(old)], ["".join(new)]
+        topic = TextReason(None)
         for number, (piece, new_piece) in enumerate(zip(old, new, strict=True), start):
             if piece != new_piece:
                 preceding = (context + "".join(parts[max(0, number - _CONTEXT_PARTS) : number]))[-_CONTEXT_CHARACTERS:]
                 piece_reasons = _explain_piece(piece, new_piece, budget) if len(old) > 1 else []
-                reasons += piece_reasons or [_name_topic(preceding, piece, new_piece, budget)]
+                named = _name_topic(preceding, piece, new_piece, budget)
+                # without a heading of its own, a sentence has the topic of the one before it
+                topic = replace(named, code=topic.code, what=topic.what) if named.code is None else named
+                reasons += piece_reasons or [topic]
     return reasons
 
 
