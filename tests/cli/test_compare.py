@@ -307,3 +307,10 @@ def test_each_kind_of_a_cause_is_a_row(monkeypatch):
     every = overview["causes"] + overview["unexplained"]
     assert causes == {(cause["kind"], cause["says"], cause["turns"]) for cause in every}
     assert len(causes) == 3
+
+
+def test_unreadable_side_is_an_error_with_its_reason():
+    put("good.jsonl", {"request": body("a"), "usage": usage(1, 0)})
+    put("empty.jsonl", b"")
+    result = lore("compare", "good.jsonl", "empty.jsonl", "--no-cache")
+    assert (result.code, "error: empty.jsonl is empty" in result.err) == (2, True)

@@ -185,6 +185,9 @@ def compare(
                 side.add(requests_of(ledger, log, copies, logged))
         copied += copies.count
         if not side.sums.requests:
+            ledger = by_path.get(side.side.path)  # says why a file could not be read
+            if ledger is not None and ledger.message is not None:
+                raise LoreError(ledger.message, hint="`lore formats` lists what lore reads")
             raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
     billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
     notes = plan_notes(by_path)
