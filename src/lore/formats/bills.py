@@ -137,7 +137,7 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
         That is so for several passes, counts that differ from those of the only pass, and requests of server tools.
         """
         counts, passes = self.counts, self.iterations
-        if passes and (len(passes) > 1 or passes[0].counts != counts):
+        if len(passes) > 1 or any(own_pass.counts != counts for own_pass in passes):
             return None
         lives, used = self.cache_creation or _NO_LIFETIMES, self.server_tool_use
         minutes, hour = lives.ephemeral_5m_input_tokens, lives.ephemeral_1h_input_tokens
