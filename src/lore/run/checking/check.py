@@ -182,10 +182,9 @@ def _read_baseline(context: CheckContext) -> Baseline | None:
     A baseline to be replaced may be missing or empty, but not damaged: its entries about files that this run does not
     judge would be lost.
     """
-    path = context.path
+    path, label = context.path, corpus.show(context.path)
     if not path:
         return None
-    label = corpus.show(path)
     if context.update:
         if not os.path.lexists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0):
             return Baseline()
@@ -279,15 +278,13 @@ _EXEMPTION = pattern(rb"^[ \t]*\[\[[ \t]*(?:tool\.lore\.)?check\.exempt[ \t]*\]\
 def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Finding]:
     """Yield a finding for each exemption in the settings that no finding of this run needed."""
     policy, lines = context.policy, list[int]()
-    if not policy.exempt:
-        return
     looks_for, may_be_needed = cache(context.option_ruling.looks_for), cache(_unjudged_matcher(totals, context.root))
     partly, whole = (
         {number for key in keys for number in policy.exempt_paths.numbers(key)}
         for keys in (totals.partial_keys, totals.complete_keys)
     )
     with suppress(OSError), open(context.settings, "rb") as file:
-        data = file.read()
+        data = file.read() if policy.exempt else b""
         lines = [data.count(b"\n", 0, match.start()) + 1 for match in _EXEMPTION.finditer(data)]
     for number, exempt in enumerate(policy.exempt):
         if totals.excused[number] or number in partly or not looks_for(exempt.code.upper()):
