@@ -206,6 +206,7 @@ _PARTS = Parts[Known](
     {TextBlock: attrgetter("text"), _ClaudeThinking: attrgetter("thinking"), _ClaudeImage: attrgetter("source.data")},
 )
 _RECORD, _BLOCK_RECORD = msgspec.json.Decoder(_Record), msgspec.json.Decoder(_BlockRecord)
+_TEXT, _BEGINNING = b'"user","content":"', 1024  # a message that is a text, and the part of a record that shows it
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -222,10 +223,11 @@ def decode_record(data: bytes) -> ClaudeRecord:
     Blocks are decoded with their record, if all are of known shapes and the message is not a text.
     """
     try:
-        block_record = _BLOCK_RECORD.decode(data)
-        message, is_plain = block_record.message, block_record.parent_uuid is not None or block_record.uuid is None
-        if is_plain and (message is None or (message.content and _PARTS.are_sound(message.content))):
-            return block_record
+        if data.find(_TEXT, 0, _BEGINNING) < 0:
+            block_record = _BLOCK_RECORD.decode(data)
+            message, is_plain = block_record.message, block_record.parent_uuid is not None or block_record.uuid is None
+            if is_plain and (message is None or (message.content and _PARTS.are_sound(message.content))):
+                return block_record
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
