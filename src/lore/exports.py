@@ -32,8 +32,7 @@ def public_names(room: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         module, attribute = places[name]
         value = getattr(__import__(module, fromlist=[attribute]), attribute)
-        setattr(sys.modules[room], name, value)  # an import statement asks twice
-        return value
+        return vars(sys.modules[room]).setdefault(name, value)  # an import statement asks twice
 
     return get
 

@@ -180,7 +180,7 @@ def test_searches_cost_the_same_at_any_speed():
     bill = Usage(*tokens(uncached=10**6), speed="fast", server_tools=(("web_search", 3), ("web_fetch", 9)))
     assert cost(bill) == Decimal(10) + Decimal("0.03")
     price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
-    assert price.parts(bill) == {"uncached": Decimal(10), "web_search": Decimal("0.03"), "web_fetch": 0}
+    assert price.split(bill)[0] == {"uncached": Decimal(10), "web_search": Decimal("0.03"), "web_fetch": 0}
 
 
 def test_unpriced_tool_makes_the_cost_unknown():
@@ -237,7 +237,7 @@ SEARCHES = st.lists(st.tuples(st.sampled_from(["web_search", "web_fetch"]), st.i
 def test_cost_is_the_sum_of_parts(counts, passes, served, tools):
     bill = Usage(*tokens(**counts), iterations=tuple(passes), server_tools=tuple(tools), **served)
     price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
-    assert price.of(bill) == sum(price.parts(bill).values())
+    assert price.of(bill) == sum(price.split(bill)[0].values())
     alone = [cost(Usage(*tokens(**counts), server_tools=tuple(tools), **served))]
     for passed in passes:  # each as if it had been a response of its own
         usage = Usage(*(getattr(passed, name) for name in Usage.__struct_fields__[:6]), **served)

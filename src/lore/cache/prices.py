@@ -59,14 +59,10 @@ class Price(Struct, frozen=True):
         parts, is_whole = self.split(bill)
         return sum(parts.values(), Decimal(0)) if is_whole else None
 
-    def parts(self, bill: Usage) -> dict[str, Decimal]:
-        """Return US dollars by kind of price or tool, of all passes, without those whose count or price is unknown."""
-        return self.split(bill)[0]
-
     def split(self, bill: Usage) -> tuple[dict[str, Decimal], bool]:
-        """Return the `parts` of a cost, and whether they are all of it.
+        """Return US dollars by kind of price or tool, of all passes, and whether they are all of the cost.
 
-        A missing count of writes is 0. A sum of several requests (`is_sum`) may lack any count of tokens.
+        A missing count of writes is 0; a sum of several requests (`is_sum`) may lack any. Unknown kinds are left out.
         """
         by_lifetime = (bill.write_5m_tokens, bill.write_1h_tokens)
         short, hour = bill.write_5m_tokens or 0, bill.write_1h_tokens or 0

@@ -133,8 +133,7 @@ class TranscriptCache:
             chain.reads_output = rules.flag("reads_output", *key)
             chain.reads_returned_answer = rules.flag("reads_returned_answer", *key)
         chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *key)
-        history, state = _state(chain, turn, breakpoints=self._breakpoints)
-        self._current = chain, history, state
+        self._current = chain, *_state(chain, turn, breakpoints=self._breakpoints)
         return self._current
 
     def predict(self, turn: Turn) -> Prediction:

@@ -395,7 +395,7 @@ def _side_result(turns: Sequence[TurnCost], figures: Figures) -> CompactedSide:
     by_price: defaultdict[str, Decimal] = defaultdict(Decimal)
     for turn in turns:
         if turn.usage is not None and turn.cost is not None and turn.price is not None:
-            for kind, amount in turn.price.parts(turn.usage).items():
+            for kind, amount in turn.price.split(turn.usage)[0].items():
                 by_price[kind] += amount
     return CompactedSide(
         figures=figures, prompt_tokens=sum(turn.tokens for turn in turns),

@@ -5,7 +5,6 @@ The end of a response can be written late, so a turn may end after the next ones
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -20,7 +19,6 @@ TurnEnd: TypeAlias = e.TurnCompleted | e.TurnFailed | e.TurnCanceled
 
 STATES = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 MOST_TOKENS = 10**9  # no request is longer
-_counts_of = attrgetter(*e.COUNTS)
 MOST_UNENDED = 16  # earlier turns of a chain that may still end: more requests at once are not made in one conversation
 
 
@@ -68,17 +66,13 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
 
 def clear_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
     """Return the usage with counts below 0 or above 10^9 unknown, and a problem that names them."""
-    faults = [] if usage is None else [_impossible_counts(part) for part in usage.passes]
+    faults = [
+        [name for name in e.COUNTS if (count := getattr(part, name)) and not 0 < count <= MOST_TOKENS]
+        for part in (() if usage is None else usage.passes)
+    ]
     if usage is None or not any(faults):
         return usage, ()
     own, *others = [replace(part, **dict.fromkeys(names)) for part, names in zip(usage.passes, faults, strict=True)]
     label = ", ".join(dict.fromkeys(name for names in faults for name in names))
     message = f"impossible counts (below 0 or above 10^9), treated as unknown: {label}"
     return replace(own, iterations=tuple(others)), problem(Code.MALFORMED_RECORD, message)
-
-
-def _impossible_counts(usage: e.Usage) -> list[str]:
-    counts = [*filter(None, _counts_of(usage))]
-    if not counts or 0 <= min(counts) <= max(counts) <= MOST_TOKENS:
-        return []
-    return [name for name in e.COUNTS if (count := getattr(usage, name)) is not None and not 0 <= count <= MOST_TOKENS]

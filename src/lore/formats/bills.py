@@ -136,8 +136,8 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
 
         That is so for several passes, counts that differ from those of the only pass, and requests of server tools.
         """
-        counts, passes = self.counts, self.iterations
-        if len(passes) > 1 or any(own_pass.counts != counts for own_pass in passes):
+        counts = self.counts
+        if len(self.iterations) > 1 or [part for part in self.iterations if part.counts != counts]:
             return None
         lives, used = self.cache_creation or _NO_LIFETIMES, self.server_tool_use
         minutes, hour = lives.ephemeral_5m_input_tokens, lives.ephemeral_1h_input_tokens

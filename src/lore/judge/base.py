@@ -206,7 +206,7 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
         for attempt, paid in zip(usage.iterations, price.passes, strict=False):
             if attempt.kind == "message" and paid is not None:
                 reason = f"billed twice after a refusal by {attempt.model or 'another model'}"
-                reasons[reason] = round(float(sum(paid.parts(attempt).values(), Decimal(0))), 9)
+                reasons[reason] = round(float(sum(paid.split(attempt)[0].values(), Decimal(0))), 9)
     return (", ".join(reasons), sum(reasons.values())) if reasons else None
 
 
@@ -222,7 +222,7 @@ def _dearer(usage: Usage, price: Price, other_price: Price | None) -> float:
     """Return by how many dollars usage costs more than at other prices; 0 if these are unknown."""
     if other_price is None or other_price == price:
         return 0.0
-    sums = [sum(prices.parts(usage).values(), Decimal(0)) for prices in (price, other_price)]
+    sums = [sum(prices.split(usage)[0].values(), Decimal(0)) for prices in (price, other_price)]
     return round(float(sums[0] - sums[1]), 9)
 
 

@@ -170,13 +170,11 @@ class ClaudeCode(LogReader):
 
     def _without_placeholders(self, record: ClaudeRecord) -> ClaudeRecord:
         """Return the record without the ids that a redactor replaced by a placeholder."""
-        uuid, parent = record.uuid, record.parent_uuid
-        if uuid is not None and uuid == parent and uuid in self._graph.parents:
+        uuid, parent, known = record.uuid, record.parent_uuid, self._graph.parents
+        if uuid is not None and uuid == parent and uuid in known:
             self._hides_ids = True  # one placeholder replaces all ids, those of responses and calls included
             uuid = parent = None
-        elif (uuid is not None and not _OWN_ID.match(uuid)) or (
-            parent is not None and parent not in self._graph.parents and not _OWN_ID.match(parent)
-        ):
+        elif (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and parent not in known):
             uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
         else:
             return record

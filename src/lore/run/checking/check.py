@@ -190,10 +190,9 @@ def _read_baseline(context: CheckContext) -> Baseline | None:
     A baseline to be replaced may be missing or empty, but not damaged: its entries about files that this run does not
     judge would be lost.
     """
-    path = context.path
+    path, label = context.path, corpus.show(context.path)
     if not path:
         return None
-    label = corpus.show(path)
     if context.update:
         if not os.path.lexists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0):
             return Baseline()
