@@ -139,7 +139,11 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
     turns = list(turns)
     costs = [turn.cost for turn in turns if turn.cost is not None]
     billed = sum_known(cost.billed for cost in costs)
-    is_part = len(costs) < len(turns) or any(cost.billed is None or cost.at_least is True for cost in costs)
+    # a sum of several requests, which is no usage of its turn, has the cost of the requests before it
+    start = max((n for n, turn in enumerate(turns, 1) if turn.other_passes and _has_no_counts(turn)), default=0)
+    is_part = any(turn.cost is None or turn.cost.billed is None for turn in turns[start:]) or any(
+        cost.at_least is True for cost in costs
+    )
     surcharges: dict[str, list[Surcharge]] = {}
     for part in [part for cost in costs for part in cost.surcharges or ()]:
         surcharges.setdefault(part.name, []).append(part)
@@ -154,6 +158,10 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
             for name, parts in surcharges.items()
         ] or UNSET,
     )  # fmt: skip
+
+
+def _has_no_counts(turn: simulate.SimulatedTurn) -> bool:
+    return turn.billed is None or (turn.billed.uncached_tokens is None and turn.billed.read_tokens is None)
 
 
 def _group(by: str, name: str, kind: CauseKind | None, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
