@@ -45,7 +45,7 @@ class _Task(Struct):
     is_mixed: bool = False  # two prompts with one number: from two servers
 
     def counts(self, final_tokens: int | None, *, truncated: bool) -> tuple[int | None, int | None]:
-        """Return the tokens of the prompt and those read, with `final_tokens` in the slot at the end; None if uncertain."""
+        """Return the tokens of the prompt and those read, None if uncertain; the slot ends with `final_tokens`."""
         if self.is_mixed:
             return None, None
         prompt, read_tokens = self.prompt, self.read_tokens

@@ -84,8 +84,8 @@ class VllmLog(EngineLog):
             if prompt is None or external is None or load is None:
                 return
             load = -load if match[4].startswith(b"-") else load
-            # Cached are the tokens in vLLM's own cache, and those loaded from LMCache. If that holds the whole prompt, its
-            # last token is computed again and not loaded.
+            # Cached are the tokens in vLLM's own cache, and those loaded from LMCache. If that holds the whole prompt,
+            # its last token is computed again and not loaded.
             cached = external - load - (external == prompt) + max(load, 0)
             for request in self._request(time, match[1].decode("utf-8", "replace"), prompt, cached):
                 yield replace(request, server=server)
