@@ -299,7 +299,7 @@ class VaryingSystem:
             if line.startswith(_TURN):
                 chain.turns += 1
             elif members.get("system", b"null") != b"null":
-                system_lines = {part for text in _texts(members["system"]) for part in text.split("\n")}
+                system_lines = {text for _, lines in _system_parts(members["system"]) for text in lines}
                 chain.changes += chain.stable is not None
                 chain.stable = system_lines if chain.stable is None else chain.stable & system_lines
 
@@ -336,26 +336,22 @@ def _chain_of(members: dict[str, bytes]) -> str:
     return text_of(members["chain"]) if "chain" in members else MAIN
 
 
-def _texts(system: bytes) -> Iterator[str]:
-    """Yield the texts of a system prompt: a text, or a list of texts and blocks."""
+def _system_parts(system: bytes) -> Iterator[tuple[bytes, list[str]]]:
+    """Yield the parts of a system prompt, a text or a list of texts and blocks, each with the lines of its text."""
     for part in array(system) if system[:1] == b"[" else [system]:
         raw = (raw_members(part) or {}).get("text", b"") if part[:1] == b"{" else part
-        if raw[:1] == b'"':
-            yield text_of(raw)
+        yield part, text_of(raw).split("\n") if raw[:1] == b'"' else []
 
 
 def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
     """Return a system prompt without the lines that are not stable, and these lines; drop parts that become empty."""
     parts, removed_lines = list[bytes](), list[str]()
-    for part in array(system) if system[:1] == b"[" else [system]:
-        members = raw_members(part) or {} if part[:1] == b"{" else {"text": part}
-        raw = members.get("text", b"")
-        lines = text_of(raw).split("\n") if raw[:1] == b'"' else []
+    for part, lines in _system_parts(system):
         varying = [line for line in lines if line not in stable]
         removed_lines += varying
         if not varying:
             parts.append(part)
         elif stable_text := "\n".join([line for line in lines if line in stable]).strip("\n"):
             text = encode(stable_text)
-            parts.append(json_object(members | {"text": text}) if part[:1] == b"{" else text)
+            parts.append(json_object({**(raw_members(part) or {}), "text": text}) if part[:1] == b"{" else text)
     return (b"[" + b",".join(parts) + b"]" if system[:1] == b"[" else parts[0] if parts else b'""'), removed_lines
