@@ -21,7 +21,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from contextlib import suppress
 from mmap import ACCESS_READ, mmap
-from threading import Condition, Thread
+from threading import Event, Thread
 from typing import Any
 
 import orjson
@@ -33,7 +33,7 @@ from lore.recording import show
 from lore.store import Tell
 
 OPENING = b'"lore_capture"'  # the first member of a capture's first record
-_EVERY = 1.0  # seconds between two flushes: a flush may delay a `write`
+_EVERY = 0.9  # seconds between two flushes: a flush may delay a `write`
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -61,8 +61,8 @@ class Journal:
         self.failed = ""  # why the last append failed
         self._is_failing = False
         self._opening = self._missing = b""
-        self._changed, self._waiting, self._ending = Condition(), False, False
-        self._thread = Thread(target=self._synchronise, name="lore-record-sync", daemon=True)
+        self._is_unflushed, self._closing = False, Event()
+        self._thread = Thread(target=self._flush_regularly, name="lore-record-sync", daemon=True)
         self._thread.start()
 
     def _write_error(self, reason: str) -> LoreError:
@@ -130,9 +130,7 @@ class Journal:
         except (OSError, ValueError) as error:
             self.failed = reason_of(error)
             return 0
-        with self._changed:
-            self._waiting = True
-            self._changed.notify()
+        self._is_unflushed = True
         return self.number
 
     def _follow_name(self) -> None:
@@ -159,25 +157,21 @@ class Journal:
         append(self._descriptor, line, self.end, durable=False)
         self.end += len(line)
 
-    def _synchronise(self) -> None:
-        """Flush appended records to disk, at most once in `_EVERY` seconds."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ending)
-                if not self._waiting:
-                    return
-                self._waiting = False
+    def _flush_regularly(self) -> None:
+        while not self._closing.wait(_EVERY):
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._is_unflushed:
+            self._is_unflushed = False
             with suppress(OSError):  # some file systems cannot; the record is written all the same
                 os.fsync(self._descriptor)
-            with self._changed:
-                self._changed.wait_for(lambda: self._ending, _EVERY)
 
     def close(self) -> None:
         """Flush the rest, undo a run without records, and release the file."""
-        with self._changed:
-            self._ending = True
-            self._changed.notify()
+        self._closing.set()
         self._thread.join()
+        self._flush()
         if self._descriptor < 0:
             return
         remove = False

@@ -87,27 +87,22 @@ class _Body(httpx.AsyncByteStream):
         self.done = asyncio.Event()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        more, side = True, self._call.request
         try:
-            async for chunk in self._chunks():
-                yield chunk
+            while more:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    raise ClientLeftError
+                chunk, more = message.get("body", b""), message.get("more_body", False)
+                if self._remaining is not None:
+                    self._remaining -= len(chunk)
+                side.add(chunk)
+                if not more or self._remaining == 0:
+                    side.end()
+                if chunk:
+                    yield chunk
         finally:
             self.done.set()
-
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        more, side = True, self._call.request
-        while more:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                raise ClientLeftError
-            chunk, more = message.get("body", b""), message.get("more_body", False)
-            if chunk:
-                side.add(chunk)
-            if self._remaining is not None:
-                self._remaining -= len(chunk)
-            if not more or self._remaining == 0:
-                side.end()
-            if chunk:
-                yield chunk
 
 
 class Proxy:
