@@ -17,11 +17,11 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Struct
 
+from lore.endpoints import url_of
 from lore.errors import LoreError, did_you_mean
 
 _REGION = re.compile(r"[a-z0-9-]{1,32}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
-_VISIBLE = re.compile(r"[!-~]+")
 DEFAULT_REGION = "us-east-1"
 
 
@@ -160,16 +160,11 @@ def _region(environment: Mapping[str, str]) -> str:
 def parse_server(text: str, where: str) -> SplitResult:
     """Return the URL of a server. Raise LoreError without quoting the text, which may contain a password."""
     hint = "https://HOST[:PORT][/PATH], without user, password, query or fragment"
-    try:
-        url = urlsplit(text.strip())
-        port, host = url.port, url.hostname
-    except ValueError:
-        raise LoreError(f"{where} is not the URL of a server", hint=hint) from None
-    visible = _VISIBLE.fullmatch(text.strip()) is not None
-    if url.scheme not in ("http", "https") or not host or not visible or url.query or url.fragment or port == 0:
-        raise LoreError(f"{where} is not the URL of a server", hint=hint)
+    url = url_of(text.strip(), where, hint=hint)
     if "@" in url.netloc:
         raise LoreError(f"{where} contains a user or a password", hint="let the client send its credentials itself")
+    if url.query or url.fragment:
+        raise LoreError(f"{where} contains a query or a fragment", hint=hint)
     return url
 
 
