@@ -118,8 +118,6 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
     new = 0 if resume or force else os.O_EXCL
     try:
         descriptor = os.open(path, flags | new, 0o600)
-    except FileExistsError:
-        raise exists_error(label) from None
     except (OSError, ValueError) as error:
         raise _write_error(label, error) from None
     existed = os.fstat(descriptor).st_size > 0
@@ -138,12 +136,6 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
             with suppress(OSError):  # without any answer no file remains
                 os.unlink(path)
         os.close(descriptor)
-
-
-def exists_error(label: str) -> LoreError:
-    """Return the error for a capture that exists."""
-    hint = "continue it with --resume, overwrite it with --force, or name another --output"
-    return LoreError(f"{label} exists", hint=hint)
 
 
 def _write_error(label: str, error: OSError | ValueError) -> LoreError:

@@ -130,12 +130,13 @@ class ReplayPlan:
         if not count:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
             raise LoreError(f"{show(self._path)} has no request to send{reasons}", hint="lore fold shows it")
-        moved = Moved() if self._varying is None else self._varying.moved
+        varying = self._varying
         result = ReplayedLayout(
             name=self.layout.name, dialect=first, capture="", planned=count, requests=0, resumed=0,
             tail=None if self.layout.recorded else self.layout.tail or self._options.rules.tail,
             skipped=dict(self.skipped), left_out=dict(self.left_out), unsent=dict(self._unsent),
-            assembled=not self.layout.recorded, moved_turns=moved.turns, moved_bytes=moved.bytes,
+            assembled=not self.layout.recorded, moved_turns=0 if varying is None else varying.moved_turns,
+            moved_bytes=0 if varying is None else varying.moved_bytes,
         )  # fmt: skip
         return PlanSummary(result, digest.hexdigest(), tuple(models))
 
@@ -267,13 +268,6 @@ _SYSTEMS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')
 _TURN = b'{"kind":"turn_started"'
 
 
-class Moved(NamedTuple):
-    """Text moved from system prompts to tails."""
-
-    turns: int = 0
-    bytes: int = 0
-
-
 class _Chain:
     def __init__(self) -> None:
         self.stable: set[str] | None = None  # lines that all of its system prompts have
@@ -290,7 +284,7 @@ class VaryingSystem:
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._chains: dict[str, _Chain] = {}
-        self.moved = Moved()
+        self.moved_turns = self.moved_bytes = 0  # requests and bytes of the text that `lines` moved
         for line in lines:
             if not line.startswith((*_SYSTEMS, _TURN)):
                 continue
@@ -304,8 +298,8 @@ class VaryingSystem:
                 chain.stable = system_lines if chain.stable is None else chain.stable & system_lines
 
     def lines(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the session's lines with the changing text moved, and set `moved`."""
-        self.moved = Moved()
+        """Yield the session's lines with the changing text moved, and count it."""
+        self.moved_turns = self.moved_bytes = 0
         contexts: dict[str, str] = {}
         previous_systems: dict[str, bytes] = {}
         for line in lines:
@@ -317,7 +311,8 @@ class VaryingSystem:
             elif line.startswith(_TURN):
                 if contexts.get(name):
                     members["context"] = encode({"every_turn": [contexts[name]]})
-                    self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
+                    self.moved_turns += 1
+                    self.moved_bytes += len(contexts[name].encode())
                 yield json_object(members) + b"\n"
             elif members.get("system", b"null") != b"null":
                 system, removed_lines = _split_system(members["system"], chain.stable or set())

@@ -32,7 +32,6 @@ from lore_plugins.replay.captured import (
     CaptureFile,
     capture_file,
     digest_of,
-    exists_error,
     line_of,
 )
 from lore_plugins.replay.lines import SLOTS, notes_of
@@ -177,7 +176,8 @@ class ReplayRun:
             if is_same(path, self._options.recording):
                 raise LoreError(f"{show(path)} is the recording itself", hint="name another --output")
             if os.path.lexists(path) and not (self._options.resume or self._options.force):
-                raise exists_error(show(path))
+                hint = "continue it with --resume, overwrite it with --force, or name another --output"
+                raise LoreError(f"{show(path)} exists", hint=hint)
 
     @property
     def _engine(self) -> str:
