@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lore.model import EXTERNAL, MeasuredLog, MeasuredResult, MeasuredRow
 from lore.report import SHOWN_BARS, BarPart, PageBar, PageBlock, align_columns, counted, table_of, turn_of, when
@@ -52,12 +52,19 @@ def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[s
 def measured_block(result: MeasuredResult) -> PageBlock:
     """Return the measurements as a block of a page, each request or span of time with its prediction."""
     cells = _table_cells(result.rows, result)
-    bars = _read_bars([
-        (f"{name}, {kind}", row.prompt_tokens or 0, read)
-        for (name, *_), row in zip(cells[1:], result.rows, strict=False)
-        for kind, read in (("measured", row.cached_tokens), ("predicted", row.predicted_tokens))
-    ])  # fmt: skip
-    return PageBlock("Measured by the engine", tuple(comparison_lines(result)), bars, table_of(cells))
+    bars: list[PageBar] = []
+    for (name, *_), row in zip(cells[1:], result.rows, strict=False):
+        tokens = row.prompt_tokens or 0
+        for side, read in (("measured", row.cached_tokens), ("predicted", row.predicted_tokens)):
+            if tokens and read is not None:
+                parts = (
+                    BarPart("read", min(read, tokens), "read"),
+                    BarPart("uncached", max(0, tokens - read), "not read"),
+                )
+                bars.append(PageBar(f"{name}, {side}: {read:,} of {tokens:,} tokens read", parts))
+    return PageBlock(
+        "Measured by the engine", tuple(comparison_lines(result)), tuple(bars[:SHOWN_BARS]), table_of(cells)
+    )
 
 
 def _describe_log(log: MeasuredLog) -> str:
@@ -117,15 +124,3 @@ def _format_count(count: int | None) -> str:
 
 def _percent(share: float | None, unknown: str = "unknown") -> str:
     return unknown if share is None else f"{share:.1%}"
-
-
-def _read_bars(rows: Sequence[tuple[str, int, int | None]]) -> tuple[PageBar, ...]:
-    """Draw prompts as (label, tokens, tokens read of them); those of unknown size or read are left out."""
-    drawn = [(label, tokens, read) for label, tokens, read in rows if tokens and read is not None]
-    return tuple([
-        PageBar(
-            f"{label}: {read:,} of {tokens:,} tokens read",
-            (BarPart("read", min(read, tokens), "read"), BarPart("uncached", max(0, tokens - read), "not read")),
-        )
-        for label, tokens, read in drawn[:SHOWN_BARS]
-    ])  # fmt: skip

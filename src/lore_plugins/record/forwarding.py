@@ -132,22 +132,23 @@ class NotSignedError(Exception):
 class Signature(NamedTuple):
     """The parts of a signature."""
 
-    key: str  # id of the access key
-    region: str
-    service: str
-    headers: frozenset[bytes]  # names of the signed headers
+    key: str = ""  # id of the access key
+    region: str = ""
+    service: str = ""
+    headers: frozenset[bytes] = frozenset()  # names of the signed headers
+    problem: str = ""  # why it cannot be renewed
 
 
 def parse_signature(headers: Pairs) -> Signature | None:
-    """Return the signature of a request, None if it has none. Raise NotSignedError for an unsupported kind."""
+    """Return the signature of a request, None if it has none."""
     values = [value.decode("latin-1") for name, value in headers if name.lower() == b"authorization"]
     if not any(value.startswith("AWS4-") for value in values):
         return None
     match = _SIGNED.fullmatch(values[0].strip()) if len(values) == 1 else None
     if match is None:
-        raise NotSignedError("lore can only renew AWS signatures of the kind AWS4-HMAC-SHA256 in one header")
+        return Signature(problem="lore can only renew AWS signatures of the kind AWS4-HMAC-SHA256 in one header")
     if any(name.lower() == b"x-amz-content-sha256" and value.startswith(b"STREAMING-") for name, value in headers):
-        raise NotSignedError("lore cannot renew the signature of a body that is signed chunk by chunk")
+        return Signature(problem="lore cannot renew the signature of a body that is signed chunk by chunk")
     return Signature(match[1], match[2], match[3], frozenset(match[4].lower().encode().split(b";")))
 
 
@@ -161,7 +162,9 @@ class Signer:
     def sign(
         self, signature: Signature, method: str, url: str, headers: Iterable[tuple[bytes, bytes]], body: bytes
     ) -> list[tuple[bytes, bytes]]:
-        """Return the headers with a signature for the host of `url`. Raises NotSignedError."""
+        """Return the headers, without Host, with a signature for the host of `url`. Raises NotSignedError."""
+        if signature.problem:
+            raise NotSignedError(signature.problem)
         try:
             auth: Any = import_module("botocore.auth")
             requests: Any = import_module("botocore.awsrequest")

@@ -21,7 +21,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from contextlib import suppress
 from mmap import ACCESS_READ, mmap
-from threading import Condition, Thread
+from threading import Event, Thread
 from typing import Any
 
 import orjson
@@ -33,7 +33,7 @@ from lore.recording import show
 from lore.store import Tell
 
 OPENING = b'"lore_capture"'  # the first member of a capture's first record
-_EVERY = 1.0  # seconds between two flushes: a flush may delay a `write`
+_EVERY = 0.9  # seconds between two flushes: a flush may delay a `write`
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -46,16 +46,14 @@ class Journal:
     end: int  # length in bytes
     torn: int  # bytes of an unfinished record that were cut off when it was opened
 
-    def __init__(self, path: str, tell: Tell, *, new: bool = False) -> None:
-        """Open a file; with `new` raise FileExistsError if it exists. Raise LoreError if it cannot be used."""
+    def __init__(self, path: str, tell: Tell) -> None:
+        """Open a file. Raise LoreError if it cannot be used."""
         self.path, self.label, self._tell = path, show(path), tell
         self._is_new = not os.path.lexists(path)
         self.has_file = True  # false once it was removed for lack of records
         try:
-            self._open(os.O_EXCL if new else 0)
+            self._open()
             synchronise_folder(os.path.dirname(os.path.abspath(path)))
-        except FileExistsError:
-            raise
         except (OSError, ValueError) as error:
             raise self._write_error(reason_of(error)) from None
         self.begin = self.end  # where the records of this run begin
@@ -63,16 +61,16 @@ class Journal:
         self.failed = ""  # why the last append failed
         self._is_failing = False
         self._opening = self._missing = b""
-        self._changed, self._waiting, self._ending = Condition(), False, False
-        self._thread = Thread(target=self._synchronise, name="lore-record-sync", daemon=True)
+        self._is_unflushed, self._closing = False, Event()
+        self._thread = Thread(target=self._flush_regularly, name="lore-record-sync", daemon=True)
         self._thread.start()
 
     def _write_error(self, reason: str) -> LoreError:
         return LoreError(f"cannot write {self.label}: {reason}", hint="name another file with --output")
 
-    def _open(self, flags: int = 0) -> None:
+    def _open(self) -> None:
         """Open and lock the file, and find its end. Raises OSError, ValueError, LoreError."""
-        self._descriptor = os.open(self.path, _FLAGS | flags, 0o600)
+        self._descriptor = os.open(self.path, _FLAGS, 0o600)
         try:
             self.torn = self._recover()
         except BaseException:
@@ -132,9 +130,7 @@ class Journal:
         except (OSError, ValueError) as error:
             self.failed = reason_of(error)
             return 0
-        with self._changed:
-            self._waiting = True
-            self._changed.notify()
+        self._is_unflushed = True
         return self.number
 
     def _follow_name(self) -> None:
@@ -161,25 +157,21 @@ class Journal:
         append(self._descriptor, line, self.end, durable=False)
         self.end += len(line)
 
-    def _synchronise(self) -> None:
-        """Flush appended records to disk, at most once in `_EVERY` seconds."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ending)
-                if not self._waiting:
-                    return
-                self._waiting = False
+    def _flush_regularly(self) -> None:
+        while not self._closing.wait(_EVERY):
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._is_unflushed:
+            self._is_unflushed = False
             with suppress(OSError):  # some file systems cannot; the record is written all the same
                 os.fsync(self._descriptor)
-            with self._changed:
-                self._changed.wait_for(lambda: self._ending, _EVERY)
 
     def close(self) -> None:
         """Flush the rest, undo a run without records, and release the file."""
-        with self._changed:
-            self._ending = True
-            self._changed.notify()
+        self._closing.set()
         self._thread.join()
+        self._flush()
         if self._descriptor < 0:
             return
         remove = False
@@ -218,27 +210,46 @@ def last_character_end(data: bytes | bytearray) -> int:
     return len(data) - len(decoder.getstate()[0])
 
 
-class CallSide:
-    """The request or the response of a call; a response is written only if its `request` was."""
+class RecordedCall:
+    """A running call. Times are those of `clock`; after a record that failed only the ends are written."""
 
-    def __init__(self, journal: Journal, call: str, part: str, request: CallSide | None = None) -> None:
-        self._journal, self._labels, self._request = journal, {"call": call, "part": part}, request
+    def __init__(self, name: str, journal: Journal, clock: Callable[[], float]) -> None:
+        self.name, self.clock, self.began = name, clock, clock()
+        self.request, self.response = CallSide(self, "request"), CallSide(self, "response")
+        self.ended = LEFT  # how it ended, set by the proxy
+        self.server = ""  # its origin
+        self.status: int | None = None
+        self.is_written = True  # whether all its records so far were written
+        self._journal, self._number = journal, 0  # the number of the file with its records
+
+    def append(self, line: bytes) -> bool:
+        """Append a record to the file with the earlier ones; return whether it was written."""
+        number = self._journal.append(line, self._number)
+        self._number = number or self._number
+        self.is_written = self.is_written and bool(number)
+        return bool(number)
+
+    def close(self) -> None:
+        """Write the ends of both sides."""
+        self.request.end(self.ended)
+        self.response.end(self.ended)
+
+
+class CallSide:
+    """The request or the response of a call."""
+
+    def __init__(self, call: RecordedCall, part: str) -> None:
+        self._call, self._labels = call, {"call": call.name, "part": part}
         self._members: dict[str, Any] = {}  # of the first record
         self._pieces = bytearray()
-        self._number = 0  # of the file with its records
+        self._is_in_file = False
         self.size = 0  # bytes of the body
         self.last = b""  # the last bytes of a response
         self.is_over = False
-        self._failed = False
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all its records so far, and those of its request, were written."""
-        return not self._failed and (self._request is None or self._request.is_whole)
-
-    def begin(self, at: float, members: dict[str, Any]) -> None:
-        """Set the time and the members of its first record."""
-        self._members = {"at": format_timestamp(at), **members}
+    def begin(self, members: dict[str, Any]) -> None:
+        """Set the members of its first record, and its time, which is now."""
+        self._members = {"at": format_timestamp(self._call.clock()), **members}
 
     def add(self, chunk: bytes) -> None:
         """Add a chunk of a body that is written in pieces."""
@@ -252,58 +263,30 @@ class CallSide:
 
     def flush(self) -> None:
         """Write the collected pieces if nothing was written yet, because an answer is about to begin."""
-        if not self._number and not self.is_over:
+        if not self._is_in_file and not self.is_over:
             self._write({"more": True}, bytes(self._pieces))
             self._pieces.clear()
 
-    def write(self, chunk: bytes, arrived: float, ended: str | None = None) -> None:
-        """Write a chunk that came `arrived` seconds after its call began; an empty one for the head only."""
+    def write(self, chunk: bytes, ended: str | None = None) -> None:
+        """Write a chunk that arrives now; an empty one for the head only."""
         self.size += len(chunk)
         self.last = (self.last + chunk)[-LAST:]
         members: dict[str, Any] = {"more": True} if ended is None else {"ended": ended}
         if chunk:
-            members["arrived"] = [(round(arrived * 1000, 1), len(chunk))]
+            members["arrived"] = [(round((self._call.clock() - self._call.began) * 1000, 1), len(chunk))]
         self._write(members, chunk)
-        self.is_over = ended is not None and self.is_whole
+        self.is_over = ended is not None and self._call.is_written
 
-    def end(self, at: float, ended: str | None = None) -> None:
-        """Write the rest, once; if a record failed, write that it is not whole."""
+    def end(self, ended: str | None = None) -> None:
+        """Write the rest, once; if a record of the call failed, write that it is not whole."""
         if self.is_over:
             return
         self.is_over = True
-        members = {"at": format_timestamp(at)} if ended is None else {"at": format_timestamp(at), "ended": ended}
-        if self.is_whole:
-            self._write(members, bytes(self._pieces))
-        if not self.is_whole and self._number:
-            self._journal.append(line_of({**self._labels, **members, "ended": NOT_WRITTEN}), self._number)
+        members = {"at": format_timestamp(self._call.clock()), **({} if ended is None else {"ended": ended})}
+        self._write(members, bytes(self._pieces))
+        if self._is_in_file and not self._call.is_written:
+            self._call.append(line_of({**self._labels, **members, "ended": NOT_WRITTEN}))
 
     def _write(self, members: dict[str, Any], body: bytes) -> None:
-        if not self.is_whole:
-            return
-        number = self._number or (0 if self._request is None else self._request._number)
-        file_number = self._journal.append(line_of({**self._labels, **members, **self._members}, body), number)
-        if file_number:
-            self._number, self._members = file_number, {}
-        self._failed = not file_number
-
-
-class RecordedCall:
-    """A running call; times are those of `clock`."""
-
-    def __init__(self, name: str, journal: Journal, clock: Callable[[], float]) -> None:
-        self.request = CallSide(journal, name, "request")
-        self.response = CallSide(journal, name, "response", self.request)
-        self.clock, self.began = clock, clock()
-        self.ended = LEFT  # how it ended, set by the proxy
-        self.server = ""  # its origin
-        self.status: int | None = None
-
-    def close(self) -> None:
-        """Write the ends of both sides."""
-        self.request.end(self.clock(), self.ended)
-        self.response.end(self.clock(), self.ended)
-
-    @property
-    def is_written(self) -> bool:
-        """Whether all its records were written."""
-        return self.response.is_whole
+        if self._call.is_written and self._call.append(line_of({**self._labels, **members, **self._members}, body)):
+            self._is_in_file, self._members = True, {}

@@ -16,9 +16,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from io import FileIO
 from multiprocessing.connection import Connection
-from typing import NamedTuple
 
-from lore.errors import LoreError
+from lore.errors import LoreError, reason_of
 from lore.formats import LoreCapture
 from lore.judge import RunningSums, TurnVerdict, findings_of
 from lore.model import CODES, LastBreak, LedgerRow, Place, format_money
@@ -82,77 +81,60 @@ def closing_lines(path: str | None, calls: int, lost: int, refused: int, *, poin
     return lines
 
 
-class LiveVerdict(NamedTuple):
-    """A request of this run with its verdict."""
+def growing_capture(path: str, wait: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield the bytes of a capture as they are written, also of files that take its name. Raises LoreError.
 
-    row: LedgerRow
-    broken: LastBreak | None  # the cache break, if any
-    verdict: TurnVerdict
-
-
-class GrowingCapture:
-    """A capture that is being written; the recorder starts another file if it is moved, removed or emptied."""
-
-    def __init__(self, path: str, wait: Callable[[], bool]) -> None:
-        check_followable(path)
-        self._path = path
-        self._wait = wait  # returns when it is time to look again; false: for the last time
-        self.is_over = False
-
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes of the file as they come, until it is another one or waiting is over. Raises LoreError."""
-        try:
-            while not os.path.exists(self._path) and self._continues():
-                pass
-            with open(self._path, "rb", buffering=0) as file:
+    `wait` returns when it is time to look again; false if that was the last time.
+    """
+    check_followable(path)
+    is_missing = True
+    try:
+        while is_missing:
+            is_missing = not os.path.exists(path) and wait()
+        while True:
+            with open(path, "rb", buffering=0) as file:
                 is_other = False
                 while not is_other:
-                    is_other = self._is_other(file)
+                    is_other = _has_other_file(path, file)
                     while data := file.read(PIECE):  # also the bytes written before the file was moved
                         yield data
-                    if not is_other and not self._continues():
+                    if not is_other and not wait():
                         return
-        except OSError as error:
-            raise LoreError(f"cannot read {show(self._path)}: {(error.strerror or str(error)).lower()}") from None
+    except OSError as error:
+        raise LoreError(f"cannot read {show(path)}: {reason_of(error)}") from None
 
-    def _continues(self) -> bool:
-        self.is_over = self.is_over or not self._wait()
-        return not self.is_over
 
-    def _is_other(self, file: FileIO) -> bool:
-        """Return whether another file has the name, or this one was emptied; a missing one may come back."""
-        try:
-            path_status, file_status = os.stat(self._path), os.fstat(file.fileno())
-        except FileNotFoundError:
-            return False
-        return not os.path.samestat(path_status, file_status) or file_status.st_size < file.tell()
+def _has_other_file(path: str, file: FileIO) -> bool:
+    """Return whether another file has the name, or this one was emptied; a missing one may come back."""
+    try:
+        path_status, file_status = os.stat(path), os.fstat(file.fileno())
+    except FileNotFoundError:
+        return False
+    return not os.path.samestat(path_status, file_status) or file_status.st_size < file.tell()
 
 
 def live_verdicts(
-    path: str, begin: int, dated: Dated, wait: Callable[[], bool], say: Callable[[str], None]
-) -> Iterator[LiveVerdict]:
-    """Judge a whole capture, and yield the verdicts from byte `begin` on, until `wait` returns false."""
+    path: str, begin: int, dated: Dated, wait: Callable[[], bool], tell: Callable[[str], None]
+) -> Iterator[tuple[LedgerRow, LastBreak | None, TurnVerdict]]:
+    """Judge a whole capture, and yield the requests from byte `begin` on, until `wait` returns false.
+
+    Each has its cache break, if any, and its verdict; `tell` receives problems.
+    """
     load_plugins()
-    capture = GrowingCapture(path, wait)
-    while not capture.is_over:
-        problems, sums = Problems(), RunningSums(dated.rules, worded_break)
-        opened = Opened(b"", capture.pieces())  # the format is known without a head
-        recording = Options(format=LoreCapture.name).open(path, problems, opened=opened)
-        place = Place(recording.shown, audience="author")
-        try:
-            for verdict, _ in verdicts(recording, dated.judge(), place):
-                for problem in problems.take():
-                    if (problem.byte or 0) >= begin:
-                        name = CODES[problem.code].name if problem.code in CODES else ""
-                        say(f"{problem.code} {name}: {problem.message}")
-                if verdict is None:
-                    break
-                row = sums.take(verdict, "author")
-                broken = sums.breaks.popitem()[1] if sums.breaks else None
-                if (verdict.turn.byte or 0) >= begin:
-                    yield LiveVerdict(row, broken, verdict)
-        except UnrecognisedError:  # no request yet
-            continue
+    problems, sums = Problems(), RunningSums(dated.rules, worded_break)
+    opened = Opened(b"", growing_capture(path, wait))  # the format is known without a head
+    recording = Options(format=LoreCapture.name).open(path, problems, opened=opened)
+    for verdict, _ in verdicts(recording, dated.judge(), Place(recording.shown, audience="author")):
+        for problem in problems.take():
+            if (problem.byte or 0) >= begin:
+                name = CODES[problem.code].name if problem.code in CODES else ""
+                tell(f"{problem.code} {name}: {problem.message}")
+        if verdict is None:
+            return
+        row = sums.take(verdict, "author")
+        broken = sums.breaks.popitem()[1] if sums.breaks else None
+        if (verdict.turn.byte or 0) >= begin:
+            yield row, broken, verdict
 
 
 class LiveProcess:
@@ -199,5 +181,7 @@ def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool
             if content and verdict.pair is not None:
                 for _, finding in findings_of(verdict.pair, Place(path, audience="author")):
                     say(f"    {finding.message}")
+    except UnrecognisedError:  # no request was recorded
+        return
     except LoreError as error:
         say(f"no more verdicts: {error.message}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable
@@ -43,7 +44,6 @@ from lore_plugins.record.results import RecordedUpstream
 from lore_plugins.record.upstreams import Route, Routes
 
 _NO_TOKEN = "lore signs only requests to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"  # noqa: S105
-_LENGTH = b"content-length"
 _USAGE = re.compile(rb'"usage" *: *\{')
 _ASK_FOR_USAGE = (
     'a stream came without usage, so its reads from the cache are not known: let the client send "stream_options": '
@@ -75,7 +75,8 @@ class TrafficCounts:
         upstream.response_bytes += call.response.size
         upstream.unanswered += call.status is None
         if call.status is not None:
-            upstream.statuses[str(call.status)] = upstream.statuses.get(str(call.status), 0) + 1
+            count = upstream.statuses.get(str(call.status), 0) + 1
+            upstream.statuses = dict(sorted({**upstream.statuses, str(call.status): count}.items()))
 
 
 class _Body(httpx.AsyncByteStream):
@@ -86,44 +87,38 @@ class _Body(httpx.AsyncByteStream):
         self.done = asyncio.Event()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        more, side = True, self._call.request
         try:
-            async for chunk in self._chunks():
-                yield chunk
+            while more:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    raise ClientLeftError
+                chunk, more = message.get("body", b""), message.get("more_body", False)
+                if self._remaining is not None:
+                    self._remaining -= len(chunk)
+                side.add(chunk)
+                if not more or self._remaining == 0:
+                    side.end()
+                if chunk:
+                    yield chunk
         finally:
             self.done.set()
-
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        more, side = True, self._call.request
-        while more:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                raise ClientLeftError
-            chunk, more = message.get("body", b""), message.get("more_body", False)
-            if chunk:
-                side.add(chunk)
-            if self._remaining is not None:
-                self._remaining -= len(chunk)
-            if not more or self._remaining == 0:
-                side.end(self._call.clock())
-            if chunk:
-                yield chunk
 
 
 class Proxy:
     """The application. Calls run concurrently in one event loop; `tell` receives messages on any thread.
 
     `hosts` are the allowed values of Host, `run` is part of the calls' names, since a file may hold several runs,
-    `token` is the first part of paths whose requests are signed again, and `server` is the HTTP client, which the
-    application closes.
+    `token` is the first part of paths whose requests are signed again, and `client` reaches the servers.
     """
 
     def __init__(
-        self, routes: Routes, journal: Journal, server: httpx.AsyncClient, hosts: frozenset[str], run: str, token: str,
+        self, routes: Routes, journal: Journal, client: httpx.AsyncClient, hosts: frozenset[str], run: str, token: str,
         tell: Callable[[str], None], *, clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._routes, self._hosts, self._run, self._tell, self._clock = routes, hosts, run, tell, clock
         self._token = b"/" + token.encode()
-        self._journal, self._client, self._signer = journal, server, Signer()
+        self._journal, self._client, self._signer = journal, client, Signer()
         self._past_messages = set[str]()
         self.counts = TrafficCounts()
 
@@ -134,10 +129,7 @@ class Proxy:
         self._journal.open_run(line_of(record))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a call, or uvicorn's lifespan messages."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-            return
+        """Answer a call."""
         headers = Headers(scope=scope)
         path, has_token = self._split_token(scope["raw_path"], headers)
         refusal = _refusal(scope["method"], path, headers, self._hosts)
@@ -168,43 +160,30 @@ class Proxy:
         has_token = hmac.compare_digest(b"/" + first, self._token)
         return (slash + below if has_token else path), has_token
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        """Close the connections to servers before the loop ends."""
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                await send({"type": "lifespan.startup.complete"})
-            else:
-                await self._client.aclose()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
-
     async def _pass(
         self, call: RecordedCall, scope: Scope, headers: Headers, route: Route, path: bytes, *, receive: Receive,
         send: Send, may_sign: bool,
     ) -> None:  # fmt: skip
         """Forward a call; stop if its client leaves."""
-        length, query = headers.get("content-length", ""), scope["query_string"]
-        signature, unsigned = None, ""
-        try:
-            signature = parse_signature(headers.raw)
-        except NotSignedError as error:
-            unsigned = str(error)
+        length, query, signature = (
+            headers.get("content-length", ""),
+            scope["query_string"],
+            parse_signature(headers.raw),
+        )
         if signature is not None and not may_sign:
-            unsigned = _NO_TOKEN
-        origin = route.origin_in(signature.region) if signature is not None else route.origin
-        call.server = origin
-        call.request.begin(call.began, {
-            "method": scope["method"], "url": recorded_url(origin, path, query),
+            signature = signature._replace(problem=signature.problem or _NO_TOKEN)
+        call.server = route.origin_in(signature.region if signature is not None else "")
+        call.request.begin({
+            "method": scope["method"], "url": recorded_url(call.server, path, query),
             "headers": recorded_headers(headers.raw, request=True), "account": account_digest(headers.raw, query),
         })  # fmt: skip
         body = _Body(receive, call, int(length) if length.isdigit() else None)
         target = path + (b"?" + query if query else b"")
         request = make_request(
-            scope["method"], origin, target, end_to_end_headers(headers.raw, request=True), body,
+            scope["method"], call.server, target, end_to_end_headers(headers.raw, request=True), body,
             chunked="content-length" not in headers and "transfer-encoding" in headers,
         )  # fmt: skip
-        work = asyncio.ensure_future(self._forward(call, request, signature, unsigned, body, send))
+        work = asyncio.ensure_future(self._forward(call, request, signature, body, send))
         leaving = asyncio.ensure_future(_wait_for_disconnect(body, receive))
         try:
             await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -220,14 +199,12 @@ class Proxy:
             raise error
 
     async def _forward(
-        self, call: RecordedCall, request: httpx.Request, signature: Signature | None, unsigned: str, body: _Body,
-        send: Send,
-    ) -> None:  # fmt: skip
+        self, call: RecordedCall, request: httpx.Request, signature: Signature | None, body: _Body, send: Send
+    ) -> None:
         """Send a request to its server and the answer to the client; errors end the call."""
-        server = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
         try:
-            if signature is not None or unsigned:
-                request = await self._sign(request, signature, unsigned, body)
+            if signature is not None:
+                request = await self._sign(call, request, signature, body)
             response = await self._client.send(request, stream=True)
             if not 200 <= response.status_code < 600:  # RFC 9110, 15; uvicorn cannot send it
                 await response.aclose()
@@ -236,10 +213,10 @@ class Proxy:
             return
         except NotSignedError as error:
             again, call.ended = False, "not sent: it could not be signed"
-            text = f"nothing was sent to {server}: {error}"
+            text = f"nothing was sent to {call.server}: {error}"
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             again, call.ended = True, f"no answer from the upstream: {describe_error(error)}"
-            text = f"{server} did not answer: {describe_error(error)}"
+            text = f"{call.server} did not answer: {describe_error(error)}"
         else:
             try:
                 call.status = response.status_code
@@ -254,29 +231,24 @@ class Proxy:
         await _answer(send, 502, f"lore record: {text}", again=again)
 
     async def _sign(
-        self, request: httpx.Request, signature: Signature | None, unsigned: str, body: _Body
+        self, call: RecordedCall, request: httpx.Request, signature: Signature, body: _Body
     ) -> httpx.Request:
         """Return a request signed for its server, once its body is whole. Raises NotSignedError."""
         data = bytearray()
         async for chunk in body:
             if len(data) <= LARGEST:
                 data += chunk
-        if signature is None or unsigned:
-            raise NotSignedError(unsigned)
         if len(data) > LARGEST:
             raise NotSignedError(f"its body is larger than {LARGEST >> 20} MB")
-        target = request.url.raw_path
-        origin = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+        url = call.server + request.url.raw_path.decode("latin-1")
         headers = await asyncio.to_thread(
-            self._signer.sign, signature, request.method, origin + target.decode("latin-1"), request.headers.raw,
-            bytes(data),
-        )  # fmt: skip
-        chunked = (b"transfer-encoding", b"chunked") in headers
-        pairs = end_to_end_headers(headers, request=True)
-        return make_request(request.method, origin, target, pairs, httpx.ByteStream(bytes(data)), chunked=chunked)
+            self._signer.sign, signature, request.method, url, request.headers.raw, bytes(data)
+        )
+        headers.append((b"host", request.url.netloc))
+        return httpx.Request(request.method, request.url, headers=headers, stream=httpx.ByteStream(bytes(data)))
 
     def _tell_once(self, text: str) -> None:
-        if text not in self._past_messages and len(self._past_messages) < 100:
+        if text not in self._past_messages:
             self._past_messages.add(text)
             self._tell(text)
 
@@ -285,37 +257,32 @@ async def _send_back(call: RecordedCall, method: str, response: httpx.Response, 
     """Record an answer and send it to the client; return how it ended."""
     side, raw = call.response, response.headers.raw
     call.request.flush()
-    side.begin(call.clock(), {"status": response.status_code, "headers": recorded_headers(raw, request=False)})
+    side.begin({"status": response.status_code, "headers": recorded_headers(raw, request=False)})
     chunked = "transfer-encoding" in response.headers  # overrides Content-Length (RFC 9112, 6.3)
     length = "" if chunked else response.headers.get("content-length", "")
-    empty = method == "HEAD" or response.status_code in (204, 304) or length == "0"
-    _write(call, b"", whole=empty)
-    await send({
-        "type": "http.response.start", "status": response.status_code,
-        "headers": [
-            pair for pair in end_to_end_headers(raw, request=False) if not (chunked and pair[0].lower() == _LENGTH)
-        ],
-    })  # fmt: skip
-    remaining = int(length) if length.isdigit() and not empty else None
+    remaining = int(length) if length.isdigit() else math.inf
+    if method == "HEAD" or response.status_code in (204, 304):
+        remaining = 0
+
+    def write(chunk: bytes) -> None:
+        side.write(chunk, COMPLETE if remaining <= 0 and call.request.is_over else None)
+
+    write(b"")
+    headers = end_to_end_headers(raw, request=False)
+    if chunked:
+        headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     try:
         async for chunk in response.aiter_raw():
-            if remaining is not None:
-                remaining -= len(chunk)
-            _write(call, chunk, whole=remaining is not None and remaining <= 0)
+            remaining -= len(chunk)
+            write(chunk)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         return f"the upstream broke off: {describe_error(error)}"  # uvicorn then closes the client's connection
     if call.request.is_over:
-        side.end(call.clock(), COMPLETE)
+        side.end(COMPLETE)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
     return COMPLETE
-
-
-def _write(call: RecordedCall, chunk: bytes, *, whole: bool) -> None:
-    """Write a chunk of an answer; the last one ends it if its request has ended, too."""
-    ended = COMPLETE if whole and call.request.is_over else None
-    if chunk or not call.response.is_over:
-        call.response.write(chunk, call.clock() - call.began, ended)
 
 
 def _lacks_usage(call: RecordedCall, request: httpx.Request, response: httpx.Response) -> bool:

@@ -8,6 +8,8 @@ found, 126 if it cannot be run.
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import secrets
 import signal
@@ -17,12 +19,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from lore import __version__
 from lore.errors import LoreError, install_hint
@@ -33,7 +33,6 @@ from lore_plugins.record.results import RecordResult
 from lore_plugins.record.upstreams import Routes
 
 if TYPE_CHECKING:
-    from lore_plugins.record.journal import Journal
     from lore_plugins.record.proxy import TrafficCounts
 
 PIECE = 1024 * 1024  # bytes of a capture read at once
@@ -63,6 +62,7 @@ class CaptureProxy:
             import uvicorn  # noqa: PLC0415 - an optional extra
 
             from lore_plugins.record.forwarding import make_client  # noqa: PLC0415 - needs httpx
+            from lore_plugins.record.journal import Journal  # noqa: PLC0415 - only if something is recorded
             from lore_plugins.record.proxy import Proxy  # noqa: PLC0415
         except ModuleNotFoundError as error:
             message = f"lore record needs {error.name}, which is not installed"
@@ -74,10 +74,10 @@ class CaptureProxy:
         token = secrets.token_urlsafe(16)
         with ExitStack() as undone:
             undone.callback(listener.close)
-            server = make_client()
-            journal = _open_journal(output, tell)
+            self._client = make_client()
+            journal = Journal(_choose_path(output), tell)
             undone.callback(journal.close)
-            self._proxy = Proxy(routes, journal, server, hosts, secrets.token_hex(4), token, tell)
+            self._proxy = Proxy(routes, journal, self._client, hosts, secrets.token_hex(4), token, tell)
             self._proxy.open(__version__)
             undone.pop_all()
         self.path, self.label, self.begin = journal.path, journal.label, journal.begin
@@ -87,16 +87,17 @@ class CaptureProxy:
         self._routes, self._journal, self._listener = routes, journal, listener
         self._server = uvicorn.Server(uvicorn.Config(
             self._proxy, log_config=None, log_level="critical", access_log=False, server_header=False,
-            date_header=False, lifespan="on", ws="none", http="h11", loop="asyncio", proxy_headers=False,
+            date_header=False, lifespan="off", ws="none", http="h11", loop="asyncio", proxy_headers=False,
             timeout_keep_alive=75, timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             h11_max_incomplete_event_size=LONGEST_HEAD,
         ))  # fmt: skip
-        self._thread = threading.Thread(target=self._serve, name="lore-record", daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="lore-record", daemon=True)
         self._thread.start()
 
-    def _serve(self) -> None:
-        with suppress(SystemExit):
-            self._server.run(sockets=[self._listener])
+    async def _serve(self) -> None:
+        await self._server.serve(sockets=[self._listener])
+        if not self._server.force_exit:
+            await self._client.aclose()
 
     @property
     def counts(self) -> TrafficCounts:
@@ -113,7 +114,7 @@ class CaptureProxy:
         signed = self._routes.signed
         return {
             name: self.address + (self._signed if name in signed else "") + path
-            for name, path in self._routes.variables
+            for name, path in self._routes.variables.items()
         }
 
     def stop(self, tell: Tell, written: Callable[[], None] = lambda: None) -> None:
@@ -139,11 +140,7 @@ class CaptureProxy:
         return RecordResult(
             file=file, bytes=self._journal.end - self._journal.begin, calls=counts.calls,
             model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
-            refused=counts.refused, exit_code=exit_code,
-            upstreams=[
-                replace(upstream, statuses=dict(sorted(upstream.statuses.items())))
-                for upstream in counts.upstreams.values()
-            ],
+            refused=counts.refused, exit_code=exit_code, upstreams=list(counts.upstreams.values()),
         )  # fmt: skip
 
 
@@ -160,19 +157,15 @@ def _count_requests(path: str, begin: int) -> tuple[int, int] | None:
     return reads[True], reads[False]
 
 
-def _open_journal(output: str | None, tell: Tell) -> Journal:
-    """Open the named file, or a new one with the time in its name."""
-    from lore_plugins.record.journal import Journal  # noqa: PLC0415 - only if something is recorded
-
+def _choose_path(output: str | None) -> str:
+    """Return the path of the capture: the named one, or a free name with the time."""
     if output == "-":
         raise LoreError("standard output is the command's, so a capture must be a file", hint="--output FILE")
     if output is not None:
-        return Journal(output, tell)
+        return output
     name = f"record-{datetime.fromtimestamp(time.time(), UTC):%Y%m%d-%H%M%S}"
-    for number in range(1, 100):
-        with suppress(FileExistsError):
-            return Journal(f"{name}.jsonl" if number == 1 else f"{name}-{number}.jsonl", tell, new=True)
-    raise LoreError(f"{name}.jsonl exists", hint="name another file with --output")
+    numbered = (f"{name}-{number}.jsonl" for number in itertools.count(2))
+    return next(path for path in itertools.chain([f"{name}.jsonl"], numbered) if not os.path.lexists(path))
 
 
 def child_environment(environment: Mapping[str, str], pointing: Mapping[str, str]) -> dict[str, str]:

@@ -17,11 +17,11 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Struct
 
+from lore.endpoints import url_of
 from lore.errors import LoreError, did_you_mean
 
 _REGION = re.compile(r"[a-z0-9-]{1,32}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
-_VISIBLE = re.compile(r"[!-~]+")
 DEFAULT_REGION = "us-east-1"
 
 
@@ -64,7 +64,7 @@ class Routes(NamedTuple):
     """The routes, and the variables of clients."""
 
     routes: tuple[Route, ...]
-    variables: tuple[tuple[str, str], ...]  # names and paths, such as `/openai/v1`
+    variables: dict[str, str]  # paths by name, such as `/openai/v1`
     only: Route | None = None  # for paths that name no route
     signed: frozenset[str] = frozenset()  # variables whose clients sign requests
 
@@ -95,7 +95,7 @@ def make_routes(environment: Mapping[str, str], upstreams: Sequence[str] = (), o
         if name not in client_names | by_name.keys():
             raise LoreError(f"no client is called {name!r}", hint=did_you_mean(name, sorted(client_names), "clients"))
     routes: dict[str, Route] = {}
-    variables: list[tuple[str, str]] = []
+    variables: dict[str, str] = {}
     for client in clients():
         if only and client.name not in only:
             continue
@@ -104,13 +104,13 @@ def make_routes(environment: Mapping[str, str], upstreams: Sequence[str] = (), o
             if url is not None:
                 is_default = client.name not in by_name and for_all is None and not variable.value(environment)
                 route = _route(client.name, url, routes, client.url if is_default and "{region}" in client.url else "")
-                variables.append((variable.name, f"/{route.name}{url.path.rstrip('/')}"))
+                variables[variable.name] = f"/{route.name}{url.path.rstrip('/')}"
     for name, url in by_name.items():
         if name not in client_names:
             _route(name, url, routes)
     only_route = None if for_all is None else _route("any", for_all, routes)
     signed = frozenset(variable.name for client in clients() if client.signs for variable in client.variables)
-    return Routes(tuple(routes.values()), tuple(variables), only_route, signed)
+    return Routes(tuple(routes.values()), variables, only_route, signed)
 
 
 def _parse_upstreams(upstreams: Sequence[str]) -> tuple[dict[str, SplitResult], SplitResult | None]:
@@ -160,16 +160,11 @@ def _region(environment: Mapping[str, str]) -> str:
 def parse_server(text: str, where: str) -> SplitResult:
     """Return the URL of a server. Raise LoreError without quoting the text, which may contain a password."""
     hint = "https://HOST[:PORT][/PATH], without user, password, query or fragment"
-    try:
-        url = urlsplit(text.strip())
-        port, host = url.port, url.hostname
-    except ValueError:
-        raise LoreError(f"{where} is not the URL of a server", hint=hint) from None
-    visible = _VISIBLE.fullmatch(text.strip()) is not None
-    if url.scheme not in ("http", "https") or not host or not visible or url.query or url.fragment or port == 0:
-        raise LoreError(f"{where} is not the URL of a server", hint=hint)
+    url = url_of(text.strip(), where, hint=hint)
     if "@" in url.netloc:
         raise LoreError(f"{where} contains a user or a password", hint="let the client send its credentials itself")
+    if url.query or url.fragment:
+        raise LoreError(f"{where} contains a query or a fragment", hint=hint)
     return url
 
 

@@ -57,23 +57,13 @@ def line_of(request: PlannedRequest, url: str, answer: HttpAnswer | None, engine
     return encode({"request": record, "response": response, **labels, "replay": replayed}) + b"\n"
 
 
-def read_salt(path: str) -> str:
-    """Return the salt of the first record of a capture, "" if there is none."""
-    try:
-        with open(path, "rb") as file:
-            first = file.readline(RECORD_BYTES)
-    except (OSError, ValueError):
-        return ""
-    salt = text_of(sliced_members((raw_members(first) or {}).get("replay", b"")).get("salt", b'""'))
-    return salt if re.fullmatch("[0-9a-f]{8}", salt) else ""
-
-
 class CaptureFile:
     """A capture that this process holds."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor, self.path, self.label = descriptor, path, show(path)
         self.digests: list[str] = []  # digests of the requests in the file, in order
+        self.salt = ""  # of its first request, "" if there is none
         self._end = self._read()
         if self._end < os.fstat(descriptor).st_size:
             os.ftruncate(descriptor, self._end)
@@ -94,7 +84,7 @@ class CaptureFile:
     def empty(self) -> None:
         """Delete all records; opening the file has verified that it holds nothing else."""
         os.ftruncate(self._descriptor, 0)
-        self.digests, self._end = [], 0
+        self.digests, self.salt, self._end = [], "", 0
 
     def _read(self) -> int:
         """Read the whole records, and return the end of the last. Raise LoreError for any other line."""
@@ -112,6 +102,8 @@ class CaptureFile:
         if replayed.get("v") != str(VERSION).encode() or replayed.get("sha256", b"")[:1] != b'"':
             message, hint = f"{self.label} was not written by lore replay", "name another --output"
             raise LoreError(message, hint=hint, where=Where(self.label, number, at))
+        salt = text_of(replayed.get("salt", b'""'))
+        self.salt = salt if number == 1 and re.fullmatch("[0-9a-f]{8}", salt) else self.salt
         return text_of(replayed["sha256"])
 
 
@@ -126,8 +118,6 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
     new = 0 if resume or force else os.O_EXCL
     try:
         descriptor = os.open(path, flags | new, 0o600)
-    except FileExistsError:
-        raise exists_error(label) from None
     except (OSError, ValueError) as error:
         raise _write_error(label, error) from None
     existed = os.fstat(descriptor).st_size > 0
@@ -146,12 +136,6 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
             with suppress(OSError):  # without any answer no file remains
                 os.unlink(path)
         os.close(descriptor)
-
-
-def exists_error(label: str) -> LoreError:
-    """Return the error for a capture that exists."""
-    hint = "continue it with --resume, overwrite it with --force, or name another --output"
-    return LoreError(f"{label} exists", hint=hint)
 
 
 def _write_error(label: str, error: OSError | ValueError) -> LoreError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +12,6 @@ from lore.commands import common, flags
 from lore.errors import LoreError
 
 if TYPE_CHECKING:
-    from lore.config import Loaded
-    from lore_plugins.replay.plan import PromptLayout
-    from lore_plugins.replay.replaying import ReplayRun
     from lore_plugins.replay.results import Replayed, ReplayEstimate
     from lore_plugins.replay.server import Server
 
@@ -87,7 +83,10 @@ def run(options: ReplayOptions) -> int:
     Exit code 2 if nothing could be sent, 3 if not everything was, 130 after Ctrl-C.
     """
     from lore.cache import cache_named
-    from lore.recording import is_stream, load_plugins
+    from lore.recording import Options, is_stream, load_plugins
+    from lore.run import Dated
+    from lore.tokens import Counter
+    from lore_plugins.replay.replaying import ReplayRun
     from lore_plugins.replay.server import Server, key_for
 
     if options.resume and options.output is None:
@@ -100,54 +99,36 @@ def run(options: ReplayOptions) -> int:
         cache_named(options.cache)
     target = Server(options.server, seconds=options.timeout, quotes=not options.redact, tell=common.tell)
     with common.redact_errors(redact=options.redact):
-        replay = _replay(options, loaded, target)
+        say = common.log(options.verbose)
+        opening = Options(format=options.format, rules=loaded.settings.assemble, counter=Counter(), log=say)
+        replay = ReplayRun(options, opening, Dated.of(loaded), target, say)
         estimate = replay.estimate() if options.dry_run or not target.near else None
         if not options.dry_run:
-            dialect = options.dialect or replay.runs[0].summary.first
+            dialect = options.dialect or replay.runs[0].summary.result.dialect
             target.key = key_for(options.server, dialect, options.api_key_env, os.environ)
             _confirm(target, estimate, yes=options.yes)
         result = replay.run(dry=options.dry_run, estimate=estimate)
     return _answer(result, options)
 
 
-def _replay(options: ReplayOptions, loaded: Loaded, server: Server) -> ReplayRun:
-    """Return the replay that the options ask for."""
-    from lore.recording import Options
-    from lore.run import Dated
-    from lore.tokens import Counter
-    from lore_plugins.replay.plan import parse_layouts
-    from lore_plugins.replay.replaying import ReplayRun
-
-    say = common.log(options.verbose)
-    opening = Options(format=options.format, rules=loaded.settings.assemble, counter=Counter(), log=say)
-    layouts = parse_layouts(options.layouts, options.dialect, opening.open(options.recording))
-    outputs = _outputs(options.output, layouts)
-    return ReplayRun(options, opening, layouts, outputs, Dated.of(loaded), server, say)
-
-
-def _outputs(output: str | None, layouts: tuple[PromptLayout, ...]) -> dict[str, str]:
-    """Return the capture of each layout; of several layouts its name is part of the file name."""
-    name = output or time.strftime("replay-%Y-%m-%dT%H-%M-%SZ.jsonl", time.gmtime())
-    if len(layouts) == 1:
-        return {layouts[0].name: name}
-    stem, end = os.path.splitext(name)
-    return {layout.name: f"{stem}.{layout.name.replace(':', '-')}{end}" for layout in layouts}
-
-
 def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> None:
     """Ask before anything is sent to another machine; raise LoreError without a yes."""
-    from lore_plugins.replay.lines import destination, estimate_in_words, question
+    from lore_plugins.replay.lines import estimate_in_words
 
     if server.near or estimate is None:
         return
-    where = destination(server.label, server.key.variable, server.proxy, encrypted=server.encrypted)
+    key = server.key.variable
+    where = f"{server.label}, {f'with the key of {key}' if key else 'without a key'}"
+    where += f", through the proxy {server.proxy}" if server.proxy else ""
+    where += "" if server.encrypted else ", UNENCRYPTED"
     if yes:
         common.tell(f"{estimate_in_words(estimate)}; to {where}")
         return
     if not common.can_ask():
         message = f"{server.label} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run estimates the cost")
-    if not common.ask_confirmation(question(where, estimate)):
+    question = f"{estimate_in_words(estimate)}.\nSend the recording's prompts to {where}? [y/N] "
+    if not common.ask_confirmation(question):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 

@@ -1,6 +1,6 @@
 """Write the result of `lore replay` to a terminal: requests, reads next to predictions, layouts, notes.
 
-Also the question before anything is sent to another machine. Turns are written as by `lore simulate`.
+Turns are written as by `lore simulate`.
 """
 
 from __future__ import annotations
@@ -166,17 +166,6 @@ def estimate_in_words(estimate: ReplayEstimate) -> str:
         return f"{text}; the price is unknown"
     uncached = format_money(estimate.dollars_uncached)
     return f"{text}: about {format_money(estimate.dollars)}, {uncached} if nothing is cached"
-
-
-def destination(server: str, key: str, proxy: str, *, encrypted: bool) -> str:
-    """Return the server with the variable of the key and the proxy (each "" if not used)."""
-    with_key = f", with the key of {key}" if key else ", without a key"
-    return f"{server}{with_key}{f', through the proxy {proxy}' if proxy else ''}{'' if encrypted else ', UNENCRYPTED'}"
-
-
-def question(where: str, estimate: ReplayEstimate) -> str:
-    """Return the question whether to send to a destination."""
-    return f"{estimate_in_words(estimate)}.\nSend the recording's prompts to {where}? [y/N] "
 
 
 def notes_of(layouts: Sequence[ReplayedLayout], engine: str, slots: int | None) -> list[str]:

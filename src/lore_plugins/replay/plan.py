@@ -2,7 +2,8 @@
 
 A layout is the bodies as recorded, or the session assembled by lore in any dialect. Requests keep the recorded order,
 with chains interleaved. Requests that failed, that only counted tokens, or whose beginning is not recorded are counted
-and not sent. A session is read again for each pass, so that memory holds one request. Cost: O(bytes) a pass.
+and not sent. A recording is read again for each pass, so that memory holds one request of a capture, or the turns of a
+session. Cost: O(bytes) a pass.
 
 Lines of text that change in a session's system prompt are moved to its turns, so that layouts can place them in the
 tail; only in a chain in which at least every other request changes the system prompt. All other bytes are kept.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -36,6 +37,7 @@ from lore.model import (
 from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
 from lore_plugins.replay.captured import digest_of
+from lore_plugins.replay.results import ReplayedLayout
 from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, json_object, prepare_body
 
 RECORDED, LORE = "recorded", "lore"
@@ -65,16 +67,11 @@ class PlannedRequest(NamedTuple):
 
 
 class PlanSummary(NamedTuple):
-    """The counts of a plan."""
+    """What is known of a layout before anything is sent."""
 
-    requests: int
+    result: ReplayedLayout
     digest: str  # of all bodies
-    skipped: dict[str, int]  # recorded requests that are not sent, by reason
-    left_out: dict[str, int]  # requests that are sent without a member of the recorded body, by member
-    first: str  # dialect of the first request
     models: tuple[str, ...]  # requested models
-    unsent: dict[str, list[str]]  # the first `NAMED` turns that are not sent (`#3`, `#CHAIN:3`), by reason
-    moved: Moved  # text moved from system prompts to tails
 
 
 def parse_layouts(names: str | None, dialect: str | None, recording: Recording) -> tuple[PromptLayout, ...]:
@@ -118,13 +115,12 @@ class ReplayPlan:
         self.skipped: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.problems = Problems()
-        self._unsent: dict[str, list[str]] = {}
+        self._unsent: dict[str, list[str]] = {}  # the first `NAMED` turns that are not sent, by reason
         self._varying: VaryingSystem | None = None
         self._partial: frozenset[tuple[str, int]] | None = None
-        self._lines: list[int] | None = None  # of a session's turns, ascending
 
     def summarise(self) -> PlanSummary:
-        """Return the counts of the plan. Raise LoreError if there is nothing to send."""
+        """Return what is known before anything is sent. Raise LoreError if there is nothing to send."""
         digest, count, first = hashlib.sha256(), 0, ""
         models: dict[str, None] = {}
         for request in self.requests():
@@ -134,17 +130,21 @@ class ReplayPlan:
         if not count:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
             raise LoreError(f"{show(self._path)} has no request to send{reasons}", hint="lore fold shows it")
-        unsent = {reason: list(names) for reason, names in self._unsent.items()}
-        moved = Moved() if self._varying is None else self._varying.moved
-        return PlanSummary(
-            count, digest.hexdigest(), dict(self.skipped), dict(self.left_out), first, tuple(models), unsent, moved
-        )
+        varying = self._varying
+        result = ReplayedLayout(
+            name=self.layout.name, dialect=first, capture="", planned=count, requests=0, resumed=0,
+            tail=None if self.layout.recorded else self.layout.tail or self._options.rules.tail,
+            skipped=dict(self.skipped), left_out=dict(self.left_out), unsent=dict(self._unsent),
+            assembled=not self.layout.recorded, moved_turns=0 if varying is None else varying.moved_turns,
+            moved_bytes=0 if varying is None else varying.moved_bytes,
+        )  # fmt: skip
+        return PlanSummary(result, digest.hexdigest(), tuple(models))
 
     def requests(self) -> Iterator[PlannedRequest]:
         """Yield the requests in order."""
         self.skipped.clear()
         self.left_out.clear()
-        self._unsent.clear()
+        self._unsent = {}
         self.problems = Problems()
         requests = self._recorded_requests() if self.layout.recorded else self._session_requests(self._open_session)
         for number, request in enumerate(requests):
@@ -187,12 +187,11 @@ class ReplayPlan:
         return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
     def _session_requests(self, open_session: Callable[[], Recording]) -> Iterator[PlannedRequest]:
-        partial_requests, message = self._partial_requests(), "events: there is nothing to replay"
-        hint = "name a session, or a capture"
-        if self._lines is None:
-            self._lines = sorted(turn.line or 0 for turn in session_of(open_session(), message, hint=hint).turns())
-        session = session_of(open_session(), message, hint=hint)
-        for turn in _sort_turns(session.turns(), self._lines):
+        partial_requests = self._partial_requests()
+        session = session_of(open_session(), "events: there is nothing to replay", hint="name a session, or a capture")
+        # A log yields a turn when it ends, after later ones of other chains. Prompts share what they have in common.
+        turns = [(turn, session.state.chain(turn.chain).dialect or session.state.dialect) for turn in session.turns()]
+        for turn, recorded_dialect in sorted(turns, key=lambda pair: pair[0].line or 0):
             if self._is_left_out(turn, partial=(turn.chain, turn.number) in partial_requests):
                 continue
             name = self.layout.dialect or turn.prompt.dialect
@@ -201,8 +200,7 @@ class ReplayPlan:
                 self.skipped[f"of the dialect {name}"] += 1
                 continue
             prompt = turn.prompt
-            chain = session.state.chain(turn.chain)
-            if (chain.dialect or session.state.dialect or name) != name:
+            if (recorded_dialect or name) != name:
                 prompt = self._remove_params(prompt)
             yield self._plan_request(turn, dialect.write(prompt), name)
 
@@ -266,29 +264,8 @@ def _to_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
         before = segment.path
 
 
-def _sort_turns(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
-    """Yield turns in the order of their lines; a log yields a turn when it ends, after later ones of other chains."""
-    waiting: dict[int, list[Turn]] = {}
-    at = 0
-    for turn in turns:
-        waiting.setdefault(turn.line or 0, []).append(turn)
-        while at < len(lines) and lines[at] in waiting:
-            queue = waiting[lines[at]]
-            yield queue.pop(0)
-            if not queue:
-                del waiting[lines[at]]
-            at += 1
-
-
 _SYSTEMS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')
 _TURN = b'{"kind":"turn_started"'
-
-
-class Moved(NamedTuple):
-    """Text moved from system prompts to tails."""
-
-    turns: int = 0
-    bytes: int = 0
 
 
 class _Chain:
@@ -307,7 +284,7 @@ class VaryingSystem:
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._chains: dict[str, _Chain] = {}
-        self.moved = Moved()
+        self.moved_turns = self.moved_bytes = 0  # requests and bytes of the text that `lines` moved
         for line in lines:
             if not line.startswith((*_SYSTEMS, _TURN)):
                 continue
@@ -316,13 +293,13 @@ class VaryingSystem:
             if line.startswith(_TURN):
                 chain.turns += 1
             elif members.get("system", b"null") != b"null":
-                system_lines = {part for text in _texts(members["system"]) for part in text.split("\n")}
+                system_lines = {text for _, lines in _system_parts(members["system"]) for text in lines}
                 chain.changes += chain.stable is not None
                 chain.stable = system_lines if chain.stable is None else chain.stable & system_lines
 
     def lines(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the session's lines with the changing text moved, and set `moved`."""
-        self.moved = Moved()
+        """Yield the session's lines with the changing text moved, and count it."""
+        self.moved_turns = self.moved_bytes = 0
         contexts: dict[str, str] = {}
         previous_systems: dict[str, bytes] = {}
         for line in lines:
@@ -334,7 +311,8 @@ class VaryingSystem:
             elif line.startswith(_TURN):
                 if contexts.get(name):
                     members["context"] = encode({"every_turn": [contexts[name]]})
-                    self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
+                    self.moved_turns += 1
+                    self.moved_bytes += len(contexts[name].encode())
                 yield json_object(members) + b"\n"
             elif members.get("system", b"null") != b"null":
                 system, removed_lines = _split_system(members["system"], chain.stable or set())
@@ -353,26 +331,22 @@ def _chain_of(members: dict[str, bytes]) -> str:
     return text_of(members["chain"]) if "chain" in members else MAIN
 
 
-def _texts(system: bytes) -> Iterator[str]:
-    """Yield the texts of a system prompt: a text, or a list of texts and blocks."""
+def _system_parts(system: bytes) -> Iterator[tuple[bytes, list[str]]]:
+    """Yield the parts of a system prompt, a text or a list of texts and blocks, each with the lines of its text."""
     for part in array(system) if system[:1] == b"[" else [system]:
         raw = (raw_members(part) or {}).get("text", b"") if part[:1] == b"{" else part
-        if raw[:1] == b'"':
-            yield text_of(raw)
+        yield part, text_of(raw).split("\n") if raw[:1] == b'"' else []
 
 
 def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
     """Return a system prompt without the lines that are not stable, and these lines; drop parts that become empty."""
     parts, removed_lines = list[bytes](), list[str]()
-    for part in array(system) if system[:1] == b"[" else [system]:
-        members = raw_members(part) or {} if part[:1] == b"{" else {"text": part}
-        raw = members.get("text", b"")
-        lines = text_of(raw).split("\n") if raw[:1] == b'"' else []
+    for part, lines in _system_parts(system):
         varying = [line for line in lines if line not in stable]
         removed_lines += varying
         if not varying:
             parts.append(part)
         elif stable_text := "\n".join([line for line in lines if line in stable]).strip("\n"):
             text = encode(stable_text)
-            parts.append(json_object(members | {"text": text}) if part[:1] == b"{" else text)
+            parts.append(json_object({**(raw_members(part) or {}), "text": text}) if part[:1] == b"{" else text)
     return (b"[" + b",".join(parts) + b"]" if system[:1] == b"[" else parts[0] if parts else b'""'), removed_lines

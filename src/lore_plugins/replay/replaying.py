@@ -12,11 +12,13 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from lore.cache import BYTES_PER_TOKEN, MILLION, Predictor, parse_cache
 from lore.endpoints import HttpAnswer
@@ -30,12 +32,10 @@ from lore_plugins.replay.captured import (
     CaptureFile,
     capture_file,
     digest_of,
-    exists_error,
     line_of,
-    read_salt,
 )
 from lore_plugins.replay.lines import SLOTS, notes_of
-from lore_plugins.replay.plan import PlannedRequest, PlanSummary, PromptLayout, ReplayPlan
+from lore_plugins.replay.plan import PlannedRequest, PlanSummary, PromptLayout, ReplayPlan, parse_layouts
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from lore_plugins.replay.sending import Sending
 from lore_plugins.replay.server import Probed, Server, ServerRefusedError
@@ -81,36 +81,34 @@ class _LayoutRun:
 
     plan: ReplayPlan
     summary: PlanSummary
-    same_as: str | None  # an earlier layout that sends the same bytes: nothing is sent for this one
     capture: str = ""  # that was written
     resumed: int = 0  # requests in it that earlier runs had sent
 
 
 class ReplayRun:
-    """A replay: first summarised, then estimated or sent.
-
-    `outputs` has the capture of each layout by its name; `tell` receives progress.
-    """
+    """A replay: first summarised, then estimated or sent; `tell` receives progress."""
 
     def __init__(
-        self, options: ReplayOptions, opening: Options, layouts: Sequence[PromptLayout], outputs: Mapping[str, str],
-        dated: Dated, server: Server, tell: Callable[[str], None],
-    ) -> None:  # fmt: skip
-        self._options, self._opening, self._layouts, self._outputs = options, opening, layouts, outputs
-        self._dated, self._server, self._tell = dated, server, tell
+        self, options: ReplayOptions, opening: Options, dated: Dated, server: Server, tell: Callable[[str], None]
+    ) -> None:
+        self._options, self._opening, self._dated, self._server, self._tell = options, opening, dated, server, tell
+        recording = opening.open(options.recording)
+        layouts = parse_layouts(options.layouts, options.dialect, recording)
         self._model = options.model
         self._pace = parse_pace(options.pace or ("1s" if server.near else "5s"))
         self.probed, self.notes = Probed(), list[str]()
         if not all(layout.recorded for layout in layouts):
-            name = opening.open(options.recording).reader.name
-            lacks = lacks_of(name)
-            self.notes += [describe_missing([name], lacks)] if lacks else []
+            lacks = lacks_of(recording.reader.name)
+            self.notes += [describe_missing([recording.reader.name], lacks)] if lacks else []
         self.runs: list[_LayoutRun] = []
         first_layouts: dict[str, str] = {}
         for plan in [self._plan(layout, "") for layout in layouts]:
             summary = plan.summarise()
             equal_layout = first_layouts.setdefault(summary.digest, plan.layout.name)
-            self.runs.append(_LayoutRun(plan, summary, None if equal_layout == plan.layout.name else equal_layout))
+            if equal_layout != plan.layout.name:
+                summary = summary._replace(result=replace(summary.result, same_as=equal_layout))
+            self.runs.append(_LayoutRun(plan, summary))
+        self._outputs = _outputs(options.output, layouts)
 
     def _plan(self, layout: PromptLayout, salt: str) -> ReplayPlan:
         cache = (self._options.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
@@ -122,9 +120,9 @@ class ReplayRun:
         requests, tokens, predicted, uncached = 0, 0, Decimal(0), Decimal(0)
         is_priced = True
         for run in self.runs:
-            if run.same_as is not None:
+            if run.summary.result.same_as is not None:
                 continue
-            requests += run.summary.requests
+            requests += run.summary.result.planned
             lines = (line_of(request, self._url(request), None) for request in run.plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._opening.counter).open(
@@ -155,7 +153,7 @@ class ReplayRun:
             try:
                 self._probe_server()
                 for run in self.runs:
-                    if run.same_as is None:
+                    if run.summary.result.same_as is None:
                         run.capture = self._outputs[run.plan.layout.name]
                         self._send(run)
             except ServerRefusedError as error:
@@ -174,12 +172,12 @@ class ReplayRun:
 
     def _require_free_outputs(self) -> None:
         """Raise LoreError for a capture that exists, before anything is sent."""
-        for layout in self._layouts:
-            path = self._outputs[layout.name]
+        for path in self._outputs.values():
             if is_same(path, self._options.recording):
                 raise LoreError(f"{show(path)} is the recording itself", hint="name another --output")
             if os.path.lexists(path) and not (self._options.resume or self._options.force):
-                raise exists_error(show(path))
+                hint = "continue it with --resume, overwrite it with --force, or name another --output"
+                raise LoreError(f"{show(path)} exists", hint=hint)
 
     @property
     def _engine(self) -> str:
@@ -194,21 +192,16 @@ class ReplayRun:
         if self._model is None and len(models) == 1 and not recorded_models <= set(models):
             self.notes.append(f"the server's only model, {models[0]}, replaces the recorded one")
             self._model = models[0]
-        several = len({run.summary.digest for run in self.runs}) > 1
-        for run in self.runs:
-            layout = run.plan.layout
-            run.plan = self._plan(layout, self._choose_salt(self._outputs[layout.name]) if several else "")
-
-    def _choose_salt(self, capture: str) -> str:
-        """Return 8 hex digits that separate a layout's cache from others; of a resumed capture its own."""
-        return (read_salt(capture) if self._options.resume else "") or secrets.token_hex(4)
 
     def _send(self, run: _LayoutRun) -> None:
         """Send the requests of a layout that its capture does not hold yet."""
         with capture_file(run.capture, resume=self._options.resume, force=self._options.force) as file:
-            before = run.resumed = len(file.digests)
-            if before > run.summary.requests:
-                raise _other_capture_error(file, run.summary.requests)
+            before, planned = len(file.digests), run.summary.result.planned
+            run.resumed = before
+            if before > planned:
+                raise _other_capture_error(file, planned)
+            several = len({run.summary.digest for run in self.runs}) > 1  # a salt separates their caches
+            run.plan = self._plan(run.plan.layout, (file.salt or secrets.token_hex(4)) if several else "")
             last: tuple[float, float] | None = None  # the previous request: its recorded time, and when it was sent now
             for number, request in enumerate(run.plan.requests()):
                 if number < before:
@@ -221,14 +214,13 @@ class ReplayRun:
                 file.append(request, self._url(request), _unpack_answer(answer, self._server), self._engine)
                 at = request.at if request.at is not None else last[0] if last is not None else None
                 last = None if at is None else (at, answer.sent_at)
-                self._tell(f"{number + 1:,} of {run.summary.requests:,} requests, layout {run.plan.layout.name}")
+                self._tell(f"{number + 1:,} of {planned:,} requests, layout {run.plan.layout.name}")
 
     def _url(self, request: PlannedRequest) -> str:
         return self._server.url(request.payload.path).partition("?")[0]
 
     def _layout_result(self, run: _LayoutRun) -> ReplayedLayout:
         """Return the result of a layout, with its capture simulated."""
-        plan, summary = run.plan, run.summary
         simulation = self._simulate(run.capture) if run.capture else None
         read = prompt = None
         if simulation is not None and simulation.turns:
@@ -236,14 +228,11 @@ class ReplayRun:
             is_reported = any(turn.billed and turn.billed.read_tokens is not None for turn in simulation.turns)
             read = billed.read_tokens if is_reported else None
             prompt = (billed.read_tokens or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0) or None
-        return ReplayedLayout(
-            name=plan.layout.name, dialect=summary.first,
-            tail=None if plan.layout.recorded else plan.layout.tail or self._opening.rules.tail,
-            capture=show(run.capture) if run.capture else "", planned=summary.requests,
-            requests=0 if simulation is None else len(simulation.turns), resumed=run.resumed, skipped=summary.skipped,
-            left_out=summary.left_out, unsent={} if self._options.redact else summary.unsent,
-            assembled=not plan.layout.recorded, moved_turns=summary.moved.turns, moved_bytes=summary.moved.bytes,
-            same_as=run.same_as, prompt_tokens=prompt, read_tokens=read,
+        result = run.summary.result
+        return replace(
+            result, capture=show(run.capture) if run.capture else "", resumed=run.resumed,
+            requests=0 if simulation is None else len(simulation.turns),
+            unsent={} if self._options.redact else result.unsent, prompt_tokens=prompt, read_tokens=read,
             read_share=None if read is None or not prompt else round(read / prompt, 4),
             computed_tokens=None if read is None or not prompt else prompt - read, simulated=simulation,
         )  # fmt: skip
@@ -257,6 +246,15 @@ class ReplayRun:
             return next(simulate([capture], context, caches=caches), None)
         except LoreError:  # nothing was written yet
             return None
+
+
+def _outputs(output: str | None, layouts: Sequence[PromptLayout]) -> dict[str, str]:
+    """Return the capture of each layout by its name, which is part of the file name if there are several."""
+    name = output or time.strftime("replay-%Y-%m-%dT%H-%M-%SZ.jsonl", time.gmtime())
+    if len(layouts) == 1:
+        return {layouts[0].name: name}
+    stem, end = os.path.splitext(name)
+    return {layout.name: f"{stem}.{layout.name.replace(':', '-')}{end}" for layout in layouts}
 
 
 def _other_capture_error(file: CaptureFile, number: int) -> LoreError:

@@ -11,10 +11,10 @@ Sources: the providers' API references (read 2026-11-23): OpenAI's Responses API
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
-from lore.model import array, encode, raw_members, sliced_members, text_of
+from lore.model import array, decode, encode, raw_members, sliced_members, text_of
 
 # Members that set the delivery and the number of answers: a replay requests one, not streamed.
 _DELIVERY = ("stream", "stream_options", "background", "n", "best_of")
@@ -26,7 +26,7 @@ class _RequestShape(NamedTuple):
     limits: tuple[str, ...]  # members that limit the answer, the one to write first
     model_members: tuple[str, ...] = ("model",)  # members that name the model; without any it is part of the path
     tools: str = "tools"  # member with the tools
-    wraps: tuple[str, ...] = ()  # members of a tool that hold its own members
+    wraps: tuple[str, ...] = ()  # members of that, or of a tool, that hold tools or the members of one
 
 
 _SHAPES: dict[str, _RequestShape] = {
@@ -38,7 +38,7 @@ _SHAPES: dict[str, _RequestShape] = {
         wraps=("functionDeclarations", "function_declarations"),
     ),
     "bedrock": _RequestShape(
-        "/model/{model}/converse", ("inferenceConfig.maxTokens",), (), tools="toolConfig.tools", wraps=("toolSpec",)
+        "/model/{model}/converse", ("inferenceConfig.maxTokens",), (), tools="toolConfig", wraps=("tools", "toolSpec")
     ),
 }  # fmt: skip
 SENDABLE = tuple(_SHAPES)
@@ -128,70 +128,58 @@ def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> 
         return
     line = f"[replay {sending.salt}]"
     _salt_system(members, sending.dialect, line)
-    outer, _, inner = shape.tools.partition(".")
-    raw = members.get(outer, b"")
-    tools_json = sliced_members(raw).get(inner, b"") if inner else raw
-    if tools_json[:1] != b"[":
-        return
-    salted = b"[" + b",".join(_salt_first_description(array(tools_json), shape.wraps, line)) + b"]"
-    members[outer] = json_object({**sliced_members(raw), inner: salted}) if inner else salted
+    tools: Any = decode(members.get(shape.tools, b"null"))
+    if _salt_first_description(tools, shape.wraps, line):
+        members[shape.tools] = encode(tools)
 
 
-def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: str) -> list[bytes]:
-    """Return the tools with the line before the first description."""
-    for at, tool in enumerate(tools):
-        tool_members = sliced_members(tool)
-        wrap = next((key for key in wraps if key in tool_members), "")
-        inner = tool_members.get(wrap, b"") if wrap else tool
-        if inner[:1] == b"[":
-            declared = array(inner)
-            salted_tools = _salt_first_description(declared, (), line)
-            if salted_tools == declared:
-                continue
-            salted = b"[" + b",".join(salted_tools) + b"]"
-        else:
-            members = sliced_members(inner)
-            if members.get("description", b"")[:1] != b'"':
-                continue
-            salted = json_object({**members, "description": _prepend(line, members["description"])})
-        return [*tools[:at], json_object({**tool_members, wrap: salted}) if wrap else salted, *tools[at + 1 :]]
-    return tools
+def _salt_first_description(tools: Any, wraps: tuple[str, ...], line: str) -> bool:
+    """Put a line before the first description of a tool; return whether there is one."""
+    if isinstance(tools, list):
+        return any(_salt_first_description(tool, wraps, line) for tool in cast("list[Any]", tools))
+    if not isinstance(tools, dict):
+        return False
+    tool = cast("dict[str, Any]", tools)
+    if isinstance(tool.get("description"), str):
+        tool["description"] = f"{line}\n{tool['description']}"
+        return True
+    return any(_salt_first_description(tool.get(wrap), wraps, line) for wrap in wraps)
 
 
 def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
     """Put a line before the system prompt, or make it the system prompt."""
-    text = encode(line)
+    block = {"text": line} if dialect in ("bedrock", "gemini") else {"type": "text", "text": line}
     match dialect:
         case "anthropic" | "bedrock":
-            block = b'{"type":"text","text":' + text + b"}" if dialect == "anthropic" else b'{"text":' + text + b"}"
-            raw = members.get("system", b"[]")
-            parts = array(raw) if raw[:1] == b"[" else []
-            if raw[:1] == b'"':
-                parts = [b'{"type":"text","text":' + raw + b"}"]
-            members["system"] = b"[" + b",".join([block, *parts]) + b"]"
+            members["system"] = encode([block, *_blocks(decode(members.get("system", b"null")), block)])
         case "gemini":
             key = "system_instruction" if "system_instruction" in members else "systemInstruction"
             instruction = sliced_members(members.get(key, b"{}"))
-            texts = [b'{"text":' + text + b"}", *array(instruction.get("parts", b"[]"))]
-            members[key] = json_object({**instruction, "parts": b"[" + b",".join(texts) + b"]"})
+            parts = [block, *_blocks(decode(instruction.get("parts", b"null")), block)]
+            members[key] = json_object({**instruction, "parts": encode(parts)})
         case "openai-responses":
-            members["instructions"] = _prepend(line, members.get("instructions", b"null"))
+            members["instructions"] = encode(_prepend(line, decode(members.get("instructions", b"null"))))
         case _:
             messages = array(members.get("messages", b"[]"))
             first = sliced_members(messages[0]) if messages else {}
             if first.get("role") in (b'"system"', b'"developer"'):
-                content = first.get("content", b'""')
-                block = b'{"type":"text","text":' + text + b"}"
-                blocks = b"[" + b",".join([block, *array(content)]) + b"]" if content[:1] == b"[" else b""
-                messages[0] = json_object({**first, "content": blocks or _prepend(line, content)})
+                content: Any = decode(first.get("content", b"null"))
+                blocks = [block, *_blocks(content, block)] if isinstance(content, list) else _prepend(line, content)
+                messages[0] = json_object({**first, "content": encode(blocks)})
             else:
-                messages.insert(0, b'{"role":"system","content":' + text + b"}")
+                messages.insert(0, encode({"role": "system", "content": line}))
             members["messages"] = b"[" + b",".join(messages) + b"]"
 
 
-def _prepend(line: str, text: bytes) -> bytes:
-    """Return a JSON string with a line before its text; only the line if it is not a string."""
-    return encode(f"{line}\n")[:-1] + text[1:] if text[:1] == b'"' else encode(line)
+def _blocks(content: Any, block: dict[str, str]) -> list[Any]:
+    """Return content as a list of blocks, a text as one like `block`."""
+    if isinstance(content, str):
+        return [{**block, "text": content}]
+    return cast("list[Any]", content) if isinstance(content, list) else []
+
+
+def _prepend(line: str, text: object) -> str:
+    return f"{line}\n{text}" if isinstance(text, str) else line
 
 
 def json_object(members: dict[str, bytes]) -> bytes:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before each retry, unless the server asks for more
 UNREACHED_TRIES = 2  # of a server that never accepted a connection
 MOST_WAIT = 300.0  # seconds of `Retry-After`: after a longer one the run ends and can be resumed
-SECONDS = 600.0  # for one try: a long prompt on a CPU
 MOST_SLOTS = 256  # of a llama.cpp server: LLAMA_MAX_SEQ
 MOST_BYTES = 16 * 1024 * 1024  # of an answer; real ones have at most some hundred thousand
 _PROBE_SECONDS, _PROBE_BYTES = 10.0, 4 * 1024 * 1024
@@ -92,9 +91,6 @@ class Key(NamedTuple):
     value: str = ""
 
 
-NO_KEY = Key()
-
-
 def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, str]) -> Key:
     """Return the key to send. Raise LoreError if the named variable, or the one of a known provider, is not set.
 
@@ -118,14 +114,11 @@ def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, 
 class Server:
     """A server that gets one request at a time. Not thread-safe.
 
-    The constructor raises LoreError for an invalid URL, a URL with a password, or a missing extra. `key` is sent with
-    each request; `tell` receives failed tries; without `quotes` no message quotes the server.
+    The constructor raises LoreError for an invalid URL, a URL with a password, or a missing extra. `seconds` limits one
+    try, `tell` receives failed tries, and without `quotes` no message quotes the server.
     """
 
-    def __init__(
-        self, url: str, *, key: Key = NO_KEY, seconds: float = SECONDS, quotes: bool = True,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:  # fmt: skip
+    def __init__(self, url: str, *, seconds: float, quotes: bool, tell: Callable[[str], None]) -> None:
         parts = url_of(url, "--server", hint="as in http://127.0.0.1:8080")
         if parts.username is not None or parts.password is not None:
             raise LoreError(
@@ -133,7 +126,8 @@ class Server:
             )
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
         self.label, self.near = display_url(url), is_loopback_url(url)
-        self.encrypted, self.key = parts.scheme == "https", key
+        self.encrypted = parts.scheme == "https"
+        self.key = Key()  # that is sent with each request
         proxy = "" if self.near else _proxy(parts.scheme, parts.hostname or "")
         self.proxy = display_url(proxy) if proxy else ""
         self.provider = UNKNOWN if self.near else provider_of(parts.netloc.lower(), None, "")

@@ -298,7 +298,7 @@ def test_killed_recorder_loses_nothing_that_was_forwarded(seed, upstream, standi
 
 @pytest.mark.parametrize(("words", "said"), [
     ((), "nothing to record"),
-    (("--upstream", "nonsense", "--", "true"), "--upstream is not the URL of a server"),
+    (("--upstream", "nonsense", "--", "true"), "--upstream is not an http or https URL"),
     (("--only", "antropic", "--", "true"), "did you mean 'anthropic'"),
     (("-o", "no/such/folder/c.jsonl", "--", "true"), "cannot write"),
     (("-o", "-", "--", "true"), "standard output is the command's"),

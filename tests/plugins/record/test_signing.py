@@ -217,8 +217,7 @@ def test_region_of_the_signature_selects_the_server():
     "AWS4-HMAC-SHA256 " + "Credential=" * 10_000,
 ])  # fmt: skip
 def test_other_kinds_of_signature_are_refused(value):
-    with pytest.raises(NotSignedError):
-        parse_signature([(b"Authorization", value.encode())])
+    assert "of the kind AWS4-HMAC-SHA256" in parse_signature([(b"Authorization", value.encode())]).problem
     assert parse_signature([(b"authorization", b"Bearer x")]) is None
 
 
@@ -229,10 +228,10 @@ def test_body_signed_by_chunks_is_refused():
     )
     made = parse_signature([(b"authorization", value.encode())])
     assert (made.region, made.service, made.headers) == ("eu-west-1", "bedrock", {b"host", b"date"})
+    by_chunks = (b"X-Amz-Content-Sha256", b"STREAMING-AWS4-HMAC-SHA256-EVENTS")
+    made = parse_signature([(b"authorization", value.encode()), by_chunks])
     with pytest.raises(NotSignedError, match="chunk by chunk"):
-        parse_signature([
-            (b"authorization", value.encode()), (b"X-Amz-Content-Sha256", b"STREAMING-AWS4-HMAC-SHA256-EVENTS"),
-        ])  # fmt: skip
+        Signer().sign(made, "POST", "https://h.example/", [], b"")
 
 
 def test_only_signed_headers_are_signed_again(environment):

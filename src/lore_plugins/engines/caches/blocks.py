@@ -16,7 +16,6 @@ and images of all blocks that they touch), LMCache 0.5.6 (partial chunks are not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
@@ -70,7 +69,7 @@ class Vllm(EngineCache):
             self._memory = BlockPool(self._names, _UNLIMITED if capacity is None else capacity, layers)
         else:
             self._memory = Residence(self._names)
-        self._running: list[_RunningRequest] = []  # in order of arrival
+        self._running: list[ServedRequest] = []  # in order of arrival
         self._unstarted: tuple[Request, TreePath] | None = None
         self._hybrid = hybrid
         self._outputs = self.outputs if decoded is None else decoded
@@ -168,20 +167,20 @@ class Vllm(EngineCache):
 
     def _begin(self, request: Request, path: TreePath, hit: HeldBlocks) -> None:
         """Start a request: wait until it fits, then compute its prompt."""
-        prompt = self._names[path.nodes[-1]].end
-        nodes, tokens = self._name_output(request, path.nodes[-1]) if self._outputs else ([], 0)
+        nodes, output = self._name_output(request, path.nodes[-1]) if self._outputs else ([], 0)
         served = self._memory.begin(path.nodes, hit, nodes)
-        while self._running and not self._memory.fits(served, prompt):
+        while self._running and not self._memory.fits(served):
             next_end = min(running.ended for running in self._running)
             for running in [running for running in self._running if running.ended == next_end]:
                 self._end(running)
-        self._memory.compute(served, prompt)
+        self._memory.compute(served, served.prompt)
+        served.output = output
         begin = request.at if request.answered is None else request.answered
-        ended = request.ended if begin is not None and request.ended is not None else -inf
-        running = _RunningRequest(served, prompt, tokens, begin or 0.0, ended, computed=prompt)
-        self._running.append(running)
-        if ended <= (request.at or 0.0):
-            self._end(running)
+        if begin is not None and request.ended is not None:
+            served.begin, served.ended = begin, request.ended
+        self._running.append(served)
+        if served.ended <= (request.at or 0.0):
+            self._end(served)
 
     def _name_output(self, request: Request, last: int) -> tuple[list[int], int]:
         """Name the blocks of the output after a node; return its nodes and its size in tokens."""
@@ -196,45 +195,25 @@ class Vllm(EngineCache):
 
     def _serve_until(self, at: float) -> None:
         """Advance running requests to a time, block by block in the order in which they need them."""
-        steps: list[tuple[float, int, int, _RunningRequest]] = []
-        for number, running in enumerate(self._running):
-            counts = self._memory.steps(running.served, running.computed, running.reached(at))
-            steps += [(running.time(tokens), number, tokens, running) for tokens in counts]
-            if running.ended <= at:
-                steps.append((running.ended, -1, number, running))
-        for _, number, tokens, running in sorted(steps, key=lambda step: step[:3]):
+        steps: list[tuple[float, int, int, ServedRequest]] = []
+        for number, served in enumerate(self._running):
+            steps += [
+                (served.time(tokens), number, tokens, served)
+                for tokens in self._memory.steps(served, served.reached(at))
+            ]
+            if served.ended <= at:
+                steps.append((served.ended, -1, number, served))
+        for _, number, tokens, served in sorted(steps, key=lambda step: step[:3]):
             if number < 0:
-                self._end(running)
+                self._end(served)
             else:
-                running.computed = tokens
-                self._memory.compute(running.served, tokens)
+                self._memory.compute(served, tokens)
 
-    def _end(self, running: _RunningRequest) -> None:
-        computed = running.prompt + max(0, running.output - 1)
-        for tokens in self._memory.steps(running.served, running.computed, computed):
-            self._memory.compute(running.served, tokens)
-        self._memory.end(running.served)
-        self._running.remove(running)
-
-
-@dataclass(slots=True, eq=False)
-class _RunningRequest:
-    served: ServedRequest
-    prompt: int  # tokens
-    output: int  # tokens, generated evenly from `begin` to `ended`
-    begin: float
-    ended: float
-    computed: int  # tokens
-
-    def reached(self, at: float) -> int:
-        """Return the number of tokens computed at a time; the last generated token never is."""
-        span = self.ended - self.begin
-        generated = self.output if span <= 0 or at >= self.ended else int((at - self.begin) * self.output / span)
-        return self.prompt + max(0, min(generated, self.output - 1))
-
-    def time(self, tokens: int) -> float:
-        """Return when a number of tokens is computed."""
-        return self.begin + (tokens - self.prompt) * (self.ended - self.begin) / max(1, self.output)
+    def _end(self, served: ServedRequest) -> None:
+        for tokens in self._memory.steps(served, served.reached(inf)):
+            self._memory.compute(served, tokens)
+        self._memory.end(served)
+        self._running.remove(served)
 
 
 class Lmcache(Vllm):

@@ -27,23 +27,22 @@ from heapq import heappop, heappush
 from itertools import count, takewhile
 
 from lore.errors import LoreError
-from lore_plugins.engines.caches.radix import Keys, Match, Publication, RadixNode, RadixTree
+from lore_plugins.engines.caches.radix import Keys, RadixNode, RadixTree
 
-STRATEGIES = ("extra_buffer", "no_buffer")  # of `--mamba-radix-cache-strategy`; the first is the default
 _SLIDE = 128  # tokens of output between two releases of tokens outside the window
 
 
 class RunningRequest:
     """A request that holds memory for the first `length` tokens of `keys`. Positions are in tokens."""
 
-    def __init__(self, keys: Keys, prompt: int, match: Match, priority: int) -> None:
-        self.keys, self.prompt, self.node, self.priority = keys, prompt, match.node, priority
-        self.length = self.shared = match.node.end  # the tree has its tokens up to `shared`
+    def __init__(self, keys: Keys, prompt: int, node: RadixNode, held_tokens: int, priority: int) -> None:
+        self.keys, self.prompt, self.node, self.priority = keys, prompt, node, priority
+        self.length = self.shared = node.end  # the tree has its tokens up to `shared`
         self.published_end = 0  # up to here it has published nodes
         self.lock_start = self.window_start = 0  # from here on its layers are locked, or it has windows
         self.tracked = 0  # where it has a state
         # up to here the tree held its key, although not all of that could be read
-        self.branch = match.held_tokens if match.held_tokens > self.shared else 0
+        self.branch = held_tokens if held_tokens > self.shared else 0
 
     @property
     def computed(self) -> int:
@@ -77,10 +76,10 @@ class PartialLayers:
         if node.part_used is not None:
             self._set_part_used(node, self._tree.tick())
 
-    def overlap(self, node: RadixNode, publication: Publication) -> None:
+    def overlap(self, node: RadixNode, running: RunningRequest) -> None:
         """Add parts that an existing node lacks and a request has computed again."""
 
-    def commit(self, node: RadixNode, publication: Publication, *, is_new: bool) -> None:
+    def commit(self, node: RadixNode, running: RunningRequest, *, is_new: bool) -> None:
         """Add a request's part of the last node that it publishes."""
         self._add_part(node)
         self.use(node)
@@ -201,14 +200,14 @@ class WindowLayers(PartialLayers):
             if step.part_used is not None:
                 self._set_part_used(step, now)
 
-    def overlap(self, node: RadixNode, publication: Publication) -> None:
-        if publication.tree_end < node.end and node.part_used is None:
-            self._fill(node, publication.window_start)
+    def overlap(self, node: RadixNode, running: RunningRequest) -> None:
+        if running.shared < node.end and node.part_used is None:
+            self._fill(node, running.window_start)
 
-    def commit(self, node: RadixNode, publication: Publication, *, is_new: bool) -> None:
+    def commit(self, node: RadixNode, running: RunningRequest, *, is_new: bool) -> None:
         """Add the windows of a new leaf; cut off its last one as a node, so that the rest can be evicted alone."""
         if is_new:
-            self._fill(node, publication.window_start, most=self._pages)
+            self._fill(node, running.window_start, most=self._pages)
         self.use(node)
 
     def _fill(self, node: RadixNode, start: int, most: int | None = None) -> None:
@@ -276,7 +275,7 @@ class StateLayers(PartialLayers):
     ) -> None:  # fmt: skip
         super().__init__(tree, capacity)
         chunk, interval = 64 if chunk is None else chunk, 256 if interval is None else interval
-        self._buffered = (strategy or STRATEGIES[0]) == "extra_buffer"
+        self._buffered = strategy != "no_buffer"
         self.places = 3 if self._buffered else 1
         if chunk < 1 or interval < 1:
             raise LoreError("sglang: states are kept at least 1 token apart", hint="state_chunk=64, state_interval=256")

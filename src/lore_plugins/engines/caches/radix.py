@@ -27,7 +27,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from lore_plugins.engines.caches.layers import PartialLayers
+    from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest
 
 
 class Keys(NamedTuple):
@@ -77,23 +77,6 @@ POLICIES: dict[str, Callable[[RadixNode], tuple[int, ...]]] = {
 }
 
 
-class Match(NamedTuple):
-    """The result of a look-up."""
-
-    node: RadixNode  # where the request resumes
-    held_tokens: int  # how much of its key the tree holds, which may be more than can be read
-
-
-class Publication(NamedTuple):
-    """A request's tokens to insert, as positions in tokens."""
-
-    end: int  # where they end
-    priority: int = 0
-    published_end: int = 0  # up to here the request published nodes before
-    tree_end: int = 0  # up to here the tree had them already
-    window_start: int = 0  # up to here the request has released its window
-
-
 class RadixTree:
     """A tree with pages of `page` tokens; without `bounded` nothing is ever evicted."""
 
@@ -115,8 +98,11 @@ class RadixTree:
         """Record that a piece's tokens before the position `end` equal those of `similar_node`."""
         self._shared[node] = (self._first_equal_piece(similar_node, end), end)
 
-    def match(self, keys: Keys, end: int) -> Match:
-        """Return where a request resumes, looking up the whole pages of its key before `end`."""
+    def match(self, keys: Keys, end: int) -> tuple[RadixNode, int]:
+        """Look up the whole pages of a key before `end`.
+
+        Return the node where a request resumes, and how many tokens the tree holds, which may be more than can be read.
+        """
         now, end = self.tick(), end // self.page * self.page
         node = best = self.root
         can_resume = self.layers.resume_check() if self.layers is not None else None
@@ -130,32 +116,35 @@ class RadixTree:
         for step in best.path:
             step.used_at = now
             self._queue_leaf(step)
-        return Match(best, node.end)
+        return best, node.end
 
-    def insert(self, keys: Keys, publication: Publication) -> RadixNode:
-        """Insert the published whole pages of a key; return the node at which they end."""
-        now, end = self.tick(), publication.end // self.page * self.page
+    def insert(self, running: RunningRequest, end: int, priority: int, published_end: int) -> RadixNode:
+        """Insert a request's tokens before `end`, the end of a page; return the node at which they end.
+
+        Up to `published_end` the request has published nodes before.
+        """
+        now, keys = self.tick(), running.keys
         node, is_whole = self.root, True
         while is_whole and (child := self._child(node, keys, end)) is not None:
             child.used_at = now
             node, is_whole = self._enter_child(child, keys, end)
-            node.priority = max(node.priority, publication.priority)
+            node.priority = max(node.priority, priority)
             if self.layers is not None:
-                self.layers.overlap(node, publication)
-            node.hits += node.end > publication.published_end
+                self.layers.overlap(node, running)
+            node.hits += node.end > published_end
             self._queue_leaf(node)
         begin = node.end
         if is_new := begin < end:
             leaf = RadixNode(node, keys.part(begin, end), begin, end)
             leaf.used_at = leaf.created_at = self.tick()
-            leaf.priority = publication.priority
+            leaf.priority = priority
             node.children[self._key_id(keys, begin + self.page)] = leaf
             self.size += end - begin
             node = leaf
         if self.layers is not None and node is not self.root:
-            self.layers.commit(node, publication, is_new=is_new)
+            self.layers.commit(node, running, is_new=is_new)
         if is_new:
-            node.hits = int(begin + node.end - node.begin > publication.published_end)
+            node.hits = int(begin + node.end - node.begin > published_end)
             self._queue_leaf(node)
         return node
 

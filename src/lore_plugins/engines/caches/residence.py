@@ -36,6 +36,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
+from math import inf
 from typing import NamedTuple
 
 
@@ -110,13 +111,28 @@ class BlockNames:
 
 
 class ServedRequest:
-    """A running request: the parts of its blocks; the first `ready_blocks` of them are held or computed."""
+    """A running request: the parts of its blocks; the first `ready_blocks` of them are held or computed.
 
-    __slots__ = ("_remaining", "ready_blocks")
+    Its output is generated evenly from `begin` to `ended`; its last token is never computed.
+    """
 
-    def __init__(self, parts: Iterable[BlockRange], ready_blocks: int) -> None:
+    __slots__ = ("_remaining", "begin", "computed", "ended", "output", "prompt", "ready_blocks")
+
+    def __init__(self, parts: Iterable[BlockRange], prompt: int, ready_blocks: int = 0) -> None:
         self._remaining = list(parts)[::-1]
         self.ready_blocks = ready_blocks
+        self.prompt, self.output, self.computed = prompt, 0, 0  # tokens
+        self.begin, self.ended = 0.0, -inf
+
+    def reached(self, at: float) -> int:
+        """Return the number of tokens computed at a time."""
+        span = self.ended - self.begin
+        generated = self.output if span <= 0 or at >= self.ended else int((at - self.begin) * self.output / span)
+        return self.prompt + max(0, min(generated, self.output - 1))
+
+    def time(self, tokens: int) -> float:
+        """Return when a number of tokens is computed."""
+        return self.begin + (tokens - self.prompt) * (self.ended - self.begin) / max(1, self.output)
 
     def take(self, end_block: int) -> Iterator[BlockRange]:
         """Advance to the block number `end_block`, and yield the parts up to there."""
@@ -164,20 +180,21 @@ class Residence:
         """Start a request that reads the held blocks; `output` are the nodes of its later output."""
         start = self.names[nodes[hit.place - 1] if hit.place else 0]
         parts = (part for node in chain(nodes[hit.place :], output) for part in self.names[node].parts)
-        return ServedRequest(parts, start.end // self.names.unit)
+        return ServedRequest(parts, self.names[nodes[-1]].end, start.end // self.names.unit)
 
-    def fits(self, served: ServedRequest, tokens: int) -> bool:
-        """Return whether there is room for the first `tokens` of a request."""
+    def fits(self, served: ServedRequest) -> bool:
+        """Return whether there is room for the prompt of a request."""
         return True
 
-    def steps(self, served: ServedRequest, start: int, end: int) -> Iterable[int]:
-        """Return the token counts after `start`, up to `end`, at which a request needs, fills or releases a block."""
+    def steps(self, served: ServedRequest, end: int) -> Iterable[int]:
+        """Return the token counts, up to `end`, at which a request will need, fill or release a block."""
         return (end,)
 
     def compute(self, served: ServedRequest, tokens: int) -> None:
         """Hold the blocks that the first `tokens` of a request fill."""
         for run, _, end in served.take(tokens // self.names.unit):
             run.held_count = max(run.held_count, end)
+        served.computed = tokens
 
     def end(self, served: ServedRequest) -> None:
         """End a request."""
@@ -229,6 +246,7 @@ class Chunks(Bounded):
             self._chunks.popitem(last=False)
         for block in chunks:
             self._chunks.setdefault(block)
+        served.computed = tokens
 
 
 class LayerGroups(NamedTuple):
@@ -251,14 +269,13 @@ _ALL = LayerGroups()
 class PooledRequest(ServedRequest):
     """A running request that uses places."""
 
-    __slots__ = ("blocks", "computed", "edges", "places", "prompt", "skipped")
+    __slots__ = ("blocks", "edges", "places", "skipped")
 
     def __init__(self, parts: Iterable[BlockRange], prompt: int, edges: tuple[int, ...], groups: int) -> None:
-        super().__init__(parts, 0)
+        super().__init__(parts, prompt)
         self.blocks: list[int] = []  # numbers of the found or computed blocks
         self.places: list[list[int | None]] = [[] for _ in range(groups)]  # by group; None: the block is not needed
         self.skipped = [0] * groups
-        self.prompt, self.computed = prompt, 0  # tokens
         self.edges = edges  # block counts after which a later prompt can resume
 
     def name(self, end_block: int) -> None:
@@ -319,9 +336,9 @@ class BlockPool(Bounded):
                 served.places[group].append(place)
         return served
 
-    def fits(self, served: ServedRequest, tokens: int) -> bool:
+    def fits(self, served: ServedRequest) -> bool:
         assert isinstance(served, PooledRequest)
-        blocks, chunks = -(-tokens // self.names.unit), min(2, len(self._chunks(served, tokens)))
+        blocks, chunks = -(-served.prompt // self.names.unit), min(2, len(self._chunks(served, served.prompt)))
         needed = 0
         for group, places in enumerate(served.places):
             if not self._layers.states or group < self._layers.full:
@@ -331,8 +348,8 @@ class BlockPool(Bounded):
                 needed += chunks - (chunks == 2 and last_place is not None and self._use_counts[last_place] == 1)
         return min(needed, self.capacity) <= self._empty_count + len(self._idle_places)
 
-    def steps(self, served: ServedRequest, start: int, end: int) -> Iterable[int]:
-        unit = self.names.unit
+    def steps(self, served: ServedRequest, end: int) -> Iterable[int]:
+        start, unit = served.computed, self.names.unit
         edges = set(range(start // unit * unit, end + 1, unit))
         edges |= {edge + 1 for edge in edges}
         if self._layers.groups:  # a block outside the window is released with the next token

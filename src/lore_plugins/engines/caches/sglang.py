@@ -31,9 +31,8 @@ from lore.cache import UNKNOWN, Look, Prediction, Request, TreePath
 from lore.errors import LoreError
 from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest, StateLayers, WindowLayers
 from lore_plugins.engines.caches.measured import EngineCache, RequestLayout
-from lore_plugins.engines.caches.radix import Keys, Publication, RadixNode, RadixTree
+from lore_plugins.engines.caches.radix import Keys, RadixNode, RadixTree
 
-TREES = ("unified", "radix")
 _END, _ANSWER, _TOKEN = range(3)  # events at the same time happen in this order
 
 
@@ -95,7 +94,7 @@ class SGLang(EngineCache):
         if self._capacity is not None and self._pages(keys.ends[-1]) > self._capacity:
             reason = "memory cannot hold the request"
             return self._predict_read(request, 0, reason, exact=self._is_exact(request, path), hybrid=self._hybrid)
-        running = RunningRequest(keys, prompt, self._radix.match(keys, max(0, prompt - 1)), request.priority)
+        running = RunningRequest(keys, prompt, *self._radix.match(keys, max(0, prompt - 1)), request.priority)
         tree_tokens = running.shared
         self._lock(running, running.node)
         self._running.add(running)
@@ -232,12 +231,11 @@ class SGLang(EngineCache):
             if not has_ended:
                 layers.evict(layers.shortage(int(not layers.per_token), self._running))
         end = end // page * page
-        publication = Publication(end, running.priority, running.published_end, running.shared, running.window_start)
-        node = self._radix.insert(running.keys, publication)
+        node = self._radix.insert(running, end, running.priority, running.published_end)
         running.published_end = max(running.published_end, end)
         prompt = running.prompt // page * page
         if layers is None and 0 < prompt < end:
-            self._radix.insert(running.keys, Publication(prompt, running.priority + 1, prompt))
+            self._radix.insert(running, prompt, running.priority + 1, prompt)
         self._unlock(running)
         self._lock(running, node)
         running.shared = end

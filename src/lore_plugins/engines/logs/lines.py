@@ -12,12 +12,14 @@ Sources for the collectors' prefixes: the references of `docker compose logs` (`
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
-from lore.formats import Line, LineCutter, Read, TextReader, problem, too_much
-from lore.model import Code, LogClock, parse_timestamp
+from msgspec.structs import replace
+
+from lore.formats import Line, LineCutter, Read, TextReader, placed, problem, too_much
+from lore.model import Code, Exchange, LogClock, Measurement, Problem, parse_timestamp
 
 LARGEST_COUNT = 10**15  # tokens: a larger counter is damaged
 MOST_REQUESTS = 4096  # open requests, for logs that never close any
@@ -35,6 +37,9 @@ _ENGINES = re.compile(
 T = TypeVar("T")
 
 
+LogValue: TypeAlias = Measurement | Exchange | Problem | Read
+
+
 class LogTime(NamedTuple):
     """The time of a line in seconds, and the clock that it is of."""
 
@@ -46,6 +51,7 @@ class EngineLog(TextReader):
     """A reader of an engine's log; a format implements `_line` and `_engine_time`."""
 
     name: ClassVar[str]
+    engine: ClassVar[str] = ""
 
     def __init__(self) -> None:
         self._server = ""  # whose line is read, as the collector names it
@@ -60,7 +66,7 @@ class EngineLog(TextReader):
             return [problem(Code.LINE_TOO_LONG, f"line skipped: {reason}", line)]
         text = without_colours(line.data).rstrip(b"\r")
         self._server, text = split_name(text)
-        if reads := self._line(text, line):
+        if reads := self._placed(self._line(text, line)):
             return reads
         match = _ENGINES.search(text[:_BEGINNING])
         name = "" if match is None or match.lastgroup is None else match.lastgroup.replace("_", "-")
@@ -68,6 +74,16 @@ class EngineLog(TextReader):
             self._first = self._first if self._skipped else Line(line.number, line.byte, b"")
             self._skipped[name] = self._skipped.get(name, 0) + 1
         return []
+
+    def _placed(self, values: Iterable[LogValue]) -> list[Read]:
+        """Return values as reads of the latest line, measurements with the collector's name of their server."""
+        return [
+            placed(
+                replace(value, server=self._server or value.server) if isinstance(value, Measurement) else value,
+                self._last,
+            )
+            for value in values
+        ]
 
     def _flush(self) -> list[Read]:
         counts = ", ".join(f"{count:,} of {name}" for name, count in sorted(self._skipped.items()))
@@ -80,11 +96,16 @@ class EngineLog(TextReader):
         at = None if match is None else parse_timestamp(match[1].decode())
         return self._engine_time(text) if at is None else LogTime(at)
 
+    def _request(self, time: LogTime, name: str, prompt: int | None, cached: int | None) -> Iterator[Measurement]:
+        """Yield the measurement of a request; nothing if its counts are incomplete or contradict each other."""
+        if prompt is not None and cached is not None and 0 <= cached <= prompt:
+            yield Measurement("request", self.engine, time.at, time.clock, name, 1, prompt, cached)
+
     def _engine_time(self, text: bytes) -> LogTime:
         raise NotImplementedError
 
-    def _line(self, text: bytes, line: Line) -> list[Read]:
-        """Return the reads of a line; `text` is its bytes without colours and name."""
+    def _line(self, text: bytes, line: Line) -> Iterable[LogValue]:
+        """Return what a line says; `text` is its bytes without colours and name."""
         raise NotImplementedError
 
 
@@ -110,6 +131,11 @@ def utc_seconds(digits: Sequence[bytes | str], fraction: bytes = b"") -> float |
     except (ValueError, OverflowError):
         return None
     return whole_seconds + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
+
+
+def local_time(match: re.Match[bytes]) -> LogTime:
+    """Return the time that a match has as year, month, day, hour, minute, second and fraction."""
+    return LogTime(utc_seconds(match.groups()[:6], match[7] or b""), "local")
 
 
 def count_in(digits: bytes | None) -> int | None:

@@ -14,16 +14,15 @@ threads, since 2024-09 (`kv cache rm [N, end)`, `n_prompt_tokens = N`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from lore.formats import Line, Read, placed
+from lore.formats import Line
 from lore.model import Measurement, raw_members, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, without_colours
 
-ENGINE = "llama.cpp"
 _ENGINE_TIME = re.compile(rb"(?:^|[\] ])(\d{1,7})\.(\d\d)\.(\d{3})\.(\d{3}) ")
 _JSONL = re.compile(rb'\{"type": ?"log", ?"time": ?(\d{1,16}),')
 _SLOT = re.compile(rb"^.{0,96}?\bslot +[\w ]{1,14}: id +\d{1,6} \| task (-?\d{1,9}) \| ")
@@ -45,8 +44,10 @@ class _Task(Struct):
     has_draft: bool = False
     is_mixed: bool = False  # two prompts with one number: from two servers
 
-    def measure(self, final_tokens: int | None, time: LogTime, *, truncated: bool) -> Measurement | None:
-        """Return the measurement, with `final_tokens` in the slot at the end; None if it is uncertain."""
+    def counts(self, final_tokens: int | None, *, truncated: bool) -> tuple[int | None, int | None]:
+        """Return the tokens of the prompt and those read, None if uncertain; the slot ends with `final_tokens`."""
+        if self.is_mixed:
+            return None, None
         prompt, read_tokens = self.prompt, self.read_tokens
         if read_tokens is None and prompt is not None and self.processed is not None:
             read_tokens = prompt - self.processed
@@ -55,15 +56,14 @@ class _Task(Struct):
             read_tokens = (final_tokens or 0) + 1 - (self.processed or 0) - (self.generated or 0)
         if prompt is None and read_tokens is not None and self.processed is not None:
             prompt = read_tokens + self.processed
-        if prompt is None or read_tokens is None or self.is_mixed or not 0 <= read_tokens <= prompt:
-            return None
-        return Measurement("request", ENGINE, time.at, time.clock, "", 1, prompt, read_tokens)
+        return prompt, read_tokens
 
 
 class LlamaLog(EngineLog):
     """Reader of llama-server's log."""
 
     name: ClassVar[str] = "llama-log"
+    engine: ClassVar[str] = "llama.cpp"
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,31 +84,27 @@ class LlamaLog(EngineLog):
         minutes, seconds, milliseconds, microseconds = map(int, match.groups())
         return LogTime(minutes * 60 + seconds + milliseconds / 1e3 + microseconds / 1e6, "start")
 
-    def _line(self, text: bytes, line: Line) -> list[Read]:
+    def _line(self, text: bytes, line: Line) -> Iterator[Measurement]:
         time = self._time(text)
         if text[:1] != b"{":
-            return self._message(text, time, line)
-        if _JSONL.match(text) is None:
-            return []
-        message = text_of((raw_members(text) or {}).get("msg", b'""')).encode("utf-8", "replace")
-        return [read for piece in message.split(b"\n") for read in self._message(piece, time, line)]
+            yield from self._message(text, time)
+        elif _JSONL.match(text) is not None:
+            message = text_of((raw_members(text) or {}).get("msg", b'""')).encode("utf-8", "replace")
+            for piece in message.split(b"\n"):
+                yield from self._message(piece, time)
 
-    def _message(self, text: bytes, time: LogTime, line: Line) -> list[Read]:
+    def _message(self, text: bytes, time: LogTime) -> Iterator[Measurement]:
         """Read a message about a task; its timings may be on lines of their own after the one that names it."""
-        slot_match = _SLOT.match(text)
-        server, current_tasks = self._server, self._current_tasks
-        name = current_tasks.get(server, "") if slot_match is None else f"{slot_match[1].decode()} {server}"
-        text = text if slot_match is None else text[slot_match.end() :]
-        if slot_match is None and not name:
-            return []
-        task = self._tasks.get(name)
+        slot_match, server = _SLOT.match(text), self._server
+        name = self._current_tasks.get(server, "")
         if slot_match is not None:
-            remember(current_tasks, server, name)
-            if task is None:
-                task = _Task()
-                remember(self._tasks, name, task)
+            name, text = f"{slot_match[1].decode()} {server}", text[slot_match.end() :]
+            remember(self._current_tasks, server, name)
+            if name not in self._tasks:
+                remember(self._tasks, name, _Task())
+        task = self._tasks.get(name)
         if task is None:
-            return []
+            return
         if (match := _PROMPT.match(text)) is not None:
             task.is_mixed = task.prompt is not None
             task.prompt = count_in(match[1])
@@ -121,8 +117,5 @@ class LlamaLog(EngineLog):
         elif text.startswith((b"draft acceptance", b"accepted ")):
             task.has_draft = True
         elif slot_match is not None and (match := _SLOT_RELEASE.match(text)) is not None:
-            del self._tasks[name]
-            current_tasks.pop(server, None)
-            measure = task.measure(count_in(match[1]), time, truncated=match[2] == b"1")
-            return [] if measure is None else [placed(replace(measure, server=server), line)]
-        return []
+            del self._tasks[name], self._current_tasks[server]
+            yield from self._request(time, "", *task.counts(count_in(match[1]), truncated=match[2] == b"1"))

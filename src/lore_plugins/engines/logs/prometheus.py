@@ -17,14 +17,14 @@ connector count tokens, and their hits add up to what was cached; `gpu_prefix_ca
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from lore.formats import BOM, SPACE, Line, Read, placed, problem
-from lore.model import Code, Measurement, parse_timestamp
-from lore_plugins.engines.logs.lines import LARGEST_COUNT, EngineLog, LogTime, remember, split_name
+from lore.formats import BOM, SPACE, Line, Read
+from lore.model import Code, Measurement, Problem, parse_timestamp
+from lore_plugins.engines.logs.lines import LARGEST_COUNT, EngineLog, LogTime, LogValue, remember, split_name
 
 
 class _Counters(NamedTuple):
@@ -97,46 +97,43 @@ class EngineMetrics(EngineLog):
     def _engine_time(self, text: bytes) -> LogTime:
         return LogTime(_time_in(text))
 
-    def _line(self, text: bytes, line: Line) -> list[Read]:
+    def _line(self, text: bytes, line: Line) -> Iterator[LogValue]:
         if text.startswith(_PREFIXES):
-            return self._sample(text, line)
-        if text.startswith(b"# EOF"):
-            return self._end_scrape(line)
-        at = _time_in(text)
-        if at is None:
-            return []
-        reads = self._end_scrape(line)
-        self._state.scrape.at = at
-        return reads
+            yield from self._sample(text)
+        elif text.startswith(b"# EOF"):
+            yield from self._end_scrape()
+        elif (at := _time_in(text)) is not None:
+            yield from self._end_scrape()
+            self._state.scrape.at = at
 
-    def _sample(self, text: bytes, line: Line) -> list[Read]:
+    def _sample(self, text: bytes) -> Iterator[LogValue]:
         match = _SAMPLE.match(text) if len(text) <= _LONGEST_SAMPLE else None
-        name = "" if match is None else match[1].decode().removesuffix("_total")
-        if match is None or name not in _COUNTER_NAMES:
-            return []
+        if match is None or match[1].decode().removesuffix("_total") not in _COUNTER_NAMES:
+            return
         value = _parse_count(match[3])
         if value is None:
-            return [problem(Code.UNREADABLE_LINE, "unreadable line: a sample that is not a count", line)]
-        series, reads = match[1] + (match[2] or b""), list[Read]()
+            yield Problem(Code.UNREADABLE_LINE, "unreadable line: a sample that is not a count")
+            return
+        series = match[1] + (match[2] or b"")
         if series in self._state.scrape.series:
-            reads = self._end_scrape(line)
+            yield from self._end_scrape()
         scrape = self._state.scrape
         if len(scrape.series) >= _MOST_SERIES:
-            message = f"series of a scrape are skipped: it has more than {_MOST_SERIES:,}"
-            reads += [] if scrape.is_cut else [problem(Code.CAPTURE_TOO_LARGE, message, line)]
+            if not scrape.is_cut:
+                message = f"series of a scrape are skipped: it has more than {_MOST_SERIES:,}"
+                yield Problem(Code.CAPTURE_TOO_LARGE, message)
             scrape.is_cut = True
-            return reads
+            return
         scrape.series[series] = value
         if match[4] is not None:
             scrape.at = int(match[4]) / 1e3
-        return reads
 
-    def _end_scrape(self, line: Line) -> list[Read]:
-        """Return the increases of the counters since the previous scrape."""
+    def _end_scrape(self) -> Iterator[LogValue]:
+        """Yield the increases of the counters since the previous scrape."""
         state = self._state
         scrape, previous = state.scrape, state.previous
         if not scrape.series:
-            return []
+            return
         latest = {**previous, **scrape.series}
         state.scrape, state.previous = _Scrape(), latest if len(latest) <= _MOST_SERIES else scrape.series
         fallen = {_labels(series) for series, value in scrape.series.items() if value < previous.get(series, 0.0)}
@@ -145,18 +142,17 @@ class EngineMetrics(EngineLog):
             name = series.partition(b"{")[0].decode().removesuffix("_total")
             start = 0.0 if _labels(series) in fallen else previous.get(series, 0.0)
             increases[name] = increases.get(name, 0.0) + value - start
-        measures = (_measure(engine, counters, increases, scrape.at) for engine, counters in _ENGINES.items())
-        reads = [placed(replace(measure, server=self._server), line) for measure in measures if measure is not None]
+        measures = [_measure(engine, counters, increases, scrape.at) for engine, counters in _ENGINES.items()]
+        yield from filter(None, measures)
         if fallen and not self._has_fallen:
             self._has_fallen = True
-            reads.append(problem(Code.ENGINES_MIXED, _FALLEN_MESSAGE, line))
-        return reads
+            yield Problem(Code.ENGINES_MIXED, _FALLEN_MESSAGE)
 
     def _flush(self) -> list[Read]:
         reads: list[Read] = []
         for server in list(self._servers):
             self._server = server
-            reads += self._end_scrape(self._last)
+            reads += self._placed(self._end_scrape())
         return reads + super()._flush()
 
 

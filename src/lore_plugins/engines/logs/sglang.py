@@ -15,15 +15,15 @@ before 0.5.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec import Struct
 
-from lore.formats import Line, Read, call_of, decode_usage, is_body, object_of, placed, problem
-from lore.model import Code, Exchange, Measurement, Usage, raw_members, text_of
-from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds
+from lore.formats import Line, Read, call_of, decode_usage, is_body, object_of
+from lore.model import Code, Exchange, Measurement, Problem, Usage, raw_members, text_of
+from lore_plugins.engines.logs.lines import EngineLog, LogTime, LogValue, count_in, local_time, remember
 
-ENGINE = "sglang"
 _ENGINE_TIME = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?: [\w ]+)?\] ")
 _SIGNS = (b"] Prefill batch", b"] Receive: obj=", b"] Finish: obj=", b'"event": "request.', b"server_args=ServerArgs(")
 _EXPORT_SIGNS = (b'"request_parameters"', b'"prompt_tokens"')
@@ -54,6 +54,7 @@ class SglangLog(EngineLog):
     """Reader of SGLang's log and of its files of requests."""
 
     name: ClassVar[str] = "sglang-log"
+    engine: ClassVar[str] = "sglang"
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,63 +69,73 @@ class SglangLog(EngineLog):
 
     def _engine_time(self, text: bytes) -> LogTime:
         match = _ENGINE_TIME.search(text[:_BEGINNING])
-        return LogTime() if match is None else LogTime(utc_seconds(match.groups()[:6], match[7] or b""), "local")
+        return LogTime() if match is None else local_time(match)
 
-    def _line(self, text: bytes, line: Line) -> list[Read]:
+    def _line(self, text: bytes, line: Line) -> Iterator[LogValue]:
         prefix = _ENGINE_TIME.search(text[:_BEGINNING])
         message = text if prefix is None else text[prefix.end() :]
         if message[:1] == b"{":
-            return self._record(message, self._time(text), line)
-        if (match := _PREFILL.match(message)) is not None:
+            yield from self._record(message, self._time(text), line)
+        elif (match := _PREFILL.match(message)) is not None:
             new, cached, time = count_in(match[1]), count_in(match[2]), self._time(text)
-            if new is None or cached is None:
-                return []
-            step = Measurement(
-                "batch", ENGINE, time.at, time.clock, server=self._server, prompt_tokens=new + cached,
-                cached_tokens=cached,
-            )  # fmt: skip
-            return [placed(step, line)]
-        if message.startswith(b"Finish: obj="):
-            return _read_python_end(message, self._time(text), line)
-        if message.startswith(b"Receive OpenAI: obj=") and not self._knows_python:
+            if new is not None and cached is not None:
+                yield Measurement(
+                    "batch", self.engine, time.at, time.clock, prompt_tokens=new + cached, cached_tokens=cached
+                )
+        elif message.startswith(b"Finish: obj=") and _META in message:
+            meta = message[message.rfind(_META) :]  # everything before the last one may be content
+            prompt, cached, name = (pattern.search(meta) for pattern in (_PYTHON_PROMPT, _PYTHON_CACHED, _PYTHON_ID))
+            if prompt is not None and cached is not None:
+                request_id = "" if name is None else name[1].decode("utf-8", "replace")
+                yield from self._request(self._time(text), request_id, count_in(prompt[1]), count_in(cached[1]))
+        elif message.startswith(b"Receive OpenAI: obj=") and not self._knows_python:
             self._knows_python = True
-            return [problem(Code.CONTENT_NOT_RECORDED, f"bodies are logged as Python text: {_FULL_BODIES_HINT}", line)]
-        return []
+            yield Problem(Code.CONTENT_NOT_RECORDED, f"bodies are logged as Python text: {_FULL_BODIES_HINT}")
 
-    def _record(self, message: bytes, time: LogTime, line: Line) -> list[Read]:
+    def _record(self, message: bytes, time: LogTime, line: Line) -> Iterator[LogValue]:
         """Read an event of a request (body, id or end), or the record of one exported when it ended."""
         event = _EVENT.match(message)
         if event is None and not all(sign in message for sign in _EXPORT_SIGNS):
-            return []
+            return
         record = raw_members(message)
         if record is None:
-            return [problem(Code.UNREADABLE_LINE, "unreadable line: a record that is not JSON", line)]
+            yield Problem(Code.UNREADABLE_LINE, "unreadable line: a record that is not JSON")
+            return
         if event is None:
-            return _read_end(record, time, line, None)
+            yield from self._end(record, time, None)
+            return
         name = text_of(record.get("rid", b'""'))
-        time = time if time.clock == "utc" else LogTime(utc_seconds(event.groups()[:6], event[7] or b""), "local")
+        time = time if time.clock == "utc" else local_time(event)
         if event[8] == b"received.openai":
-            return self._received(record.get("obj", b""), time, line)
-        if event[8] == b"received":
+            yield from self._received(record.get("obj", b""), time, line)
+        elif event[8] == b"received":
             body, self._waiting = self._waiting[:1], self._waiting[1:]
             if body and name:
                 remember(self._running, name, body[0])
-            return []
-        meta = raw_members((raw_members(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
-        return _read_end(meta, time, line, self._running.pop(name, None))
+        else:
+            meta = raw_members((raw_members(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
+            yield from self._end(meta, time, self._running.pop(name, None))
 
-    def _received(self, body: bytes, time: LogTime, line: Line) -> list[Read]:
-        """Keep a body for the next request; if two wait, return both without a request."""
+    def _received(self, body: bytes, time: LogTime, line: Line) -> Iterator[LogValue]:
+        """Keep a body for the next request; if two wait, yield both without a request."""
         if b"..." in body and _CUT_TEXT.search(body.decode("utf-8", "replace")) is not None:
-            return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_FULL_BODIES_HINT}", line)]
-        if not is_body(raw_members(body) or {}, is_call=True):
-            return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat", line)]
-        received = _SglangBody(body, time.at, line.number, line.byte)
-        if not self._waiting:
-            self._waiting = [received]
-            return []
-        bodies, self._waiting = [*self._waiting, received], []
-        return [_exchange(waiting_body, None, "") for waiting_body in bodies]
+            yield Problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_FULL_BODIES_HINT}")
+        elif not is_body(raw_members(body) or {}, is_call=True):
+            yield Problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat")
+        else:
+            self._waiting.append(_SglangBody(body, time.at, line.number, line.byte))
+            if len(self._waiting) > 1:
+                yield from (_exchange(waiting_body, None, "") for waiting_body in self._waiting)
+                self._waiting = []
+
+    def _end(self, meta: dict[str, bytes], time: LogTime, body: _SglangBody | None) -> Iterator[LogValue]:
+        """Yield the measurement of an ended request, and its body if known."""
+        usage = decode_usage(object_of({key: meta[key] for key in _COUNTS if key in meta}))
+        name = text_of(meta.get("id", b'""'))
+        if usage is not None and usage.uncached_tokens is not None and usage.read_tokens is not None:
+            yield from self._request(time, name, usage.uncached_tokens + usage.read_tokens, usage.read_tokens)
+        if body is not None:
+            yield _exchange(body, usage, name)
 
     def _flush(self) -> list[Read]:
         bodies = [*self._running.values(), *self._waiting]
@@ -132,33 +143,7 @@ class SglangLog(EngineLog):
         return [*(_exchange(body, None, "") for body in sorted(bodies, key=lambda body: body.byte)), *super()._flush()]
 
 
-def _read_python_end(message: bytes, time: LogTime, line: Line) -> list[Read]:
-    """Return a request's measurement from the last `meta_info`: everything before it may be content."""
-    meta = message[message.rfind(_META) :] if _META in message else b""
-    prompt, cached, name = (pattern.search(meta) for pattern in (_PYTHON_PROMPT, _PYTHON_CACHED, _PYTHON_ID))
-    if prompt is None or cached is None:
-        return []
-    request_id = "" if name is None else name[1].decode("utf-8", "replace")
-    return _measure_of(request_id, count_in(prompt[1]), count_in(cached[1]), time, line)
-
-
-def _read_end(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody | None) -> list[Read]:
-    """Return the measurement of an ended request, and its body if known."""
-    usage = decode_usage(object_of({key: meta[key] for key in _COUNTS if key in meta}))
-    name = text_of(meta.get("id", b'""'))
-    exchanges = [] if body is None else [_exchange(body, usage, name)]
-    if usage is None or usage.uncached_tokens is None or usage.read_tokens is None:
-        return exchanges
-    return [*_measure_of(name, usage.uncached_tokens + usage.read_tokens, usage.read_tokens, time, line), *exchanges]
-
-
 def _exchange(body: _SglangBody, usage: Usage | None, name: str) -> Read:
     call = call_of({}, raw_members(body.body) or {})
     exchange = Exchange(body.body, "structural", body.at, usage, response_id=name, call=call)
     return Read(exchange, body.line, body.byte)
-
-
-def _measure_of(name: str, prompt: int | None, cached: int | None, time: LogTime, line: Line) -> list[Read]:
-    if prompt is None or cached is None or cached > prompt:
-        return []
-    return [placed(Measurement("request", ENGINE, time.at, time.clock, name, 1, prompt, cached), line)]

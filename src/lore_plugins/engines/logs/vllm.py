@@ -14,15 +14,24 @@ year), `v1/metrics/loggers.py` and `stats.py` (`CachingMetrics`), `entrypoints/s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats import Line, Read, call_of, is_body, placed, problem
+from lore.formats import Line, call_of, is_body
 from lore.model import EXTERNAL, PROCESS, Code, Exchange, Measurement, Problem, is_json, raw_members, text_of
-from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds, without_colours
+from lore_plugins.engines.logs.lines import (
+    EngineLog,
+    LogTime,
+    LogValue,
+    count_in,
+    local_time,
+    remember,
+    utc_seconds,
+    without_colours,
+)
 
-ENGINE = "vllm"
 _BEGINNING = 512  # bytes of a line that contain its time and place
 _PROCESS = re.compile(rb"^.{0,128}?\(\w{1,64} pid=(\d{1,9})\) ")
 _EARLY, _MANY_EARLY = 5.0, 2  # seconds, half of the interval between reports; so often it is not a coincidence
@@ -30,6 +39,7 @@ _LMCACHE_TIME = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3
 _ENGINE_TIME = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?: \[|[ ,.])")
 _JSON_TIME = re.compile(rb'"asctime": ?"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[,.]?(\d{0,6})')
 _SIGNS = (b"vllm", b"vLLM", b"[loggers.py:", b"[request_logger.py:", b"Avg prompt throughput")
+_MEASURING = (b"refix cache hit rate: ", b"LMCache hit tokens: ", b" JSON body: ")
 # The place in the code before a message; only the first match counts, the rest of the line may quote a prompt.
 _PLACE = re.compile(rb"[\w./]{1,200}\.py:\d+\] |\bLMCache [A-Z]+\S{0,20}: ")
 _REPORT = re.compile(
@@ -47,6 +57,7 @@ class VllmLog(EngineLog):
     """Reader of vLLM's log."""
 
     name: ClassVar[str] = "vllm-log"
+    engine: ClassVar[str] = "vllm"
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,94 +71,65 @@ class VllmLog(EngineLog):
         is_json_log = b'"levelname"' in head and _JSON_TIME.search(head) is not None
         return is_json_log or _ENGINE_TIME.search(without_colours(head)) is not None
 
-    def _line(self, text: bytes, line: Line) -> list[Read]:
-        kinds = (
-            (b"refix cache hit rate: ", _rates_in),
-            (b"LMCache hit tokens: ", _lookup_in),
-            (b" JSON body: ", _body_in),
-        )
-        for sign, parse in kinds:
-            if sign in text:
-                values = [self._with_server(value, text) for value in parse(_message(text), self._time(text))]
-                return [*(placed(value, line) for value in values), *self._report_mixed_servers(values, line)]
-        return []
-
-    def _report_mixed_servers(self, values: list[Measurement | Exchange | Problem], line: Line) -> list[Read]:
-        """Report once that an engine reports too often, so that two unnamed servers may be mixed."""
-        first = values[0] if values else None
-        if not isinstance(first, Measurement) or first.extent != "window" or first.server or first.at is None:
-            return []
-        last = self._report_times.get(first.name)
-        remember(self._report_times, first.name, first.at)
-        if last is None or abs(first.at - last) >= _EARLY:
-            return []
-        self._early_reports += 1
-        if self._early_reports != _MANY_EARLY:
-            return []
-        text = f"engine {first.name or '0'} reports more than once in {_EARLY:g} seconds: if these are two servers, "
-        return [problem(Code.ENGINES_MIXED, text + "their rates are read as one", line)]
-
-    def _with_server(self, value: Measurement | Exchange | Problem, text: bytes) -> Measurement | Exchange | Problem:
-        """Return a measurement with its server: the collector's name, else the process that wrote the line."""
-        if not isinstance(value, Measurement):
-            return value
+    def _line(self, text: bytes, line: Line) -> Iterator[LogValue]:
+        if not any(sign in text for sign in _MEASURING):
+            return
+        message, time = _message(text), self._time(text)
         process = _PROCESS.search(text[:_BEGINNING])
-        return replace(value, server=self._server or (f"{PROCESS}{process[1].decode()}" if process else ""))
+        server = "" if process is None else f"{PROCESS}{process[1].decode()}"
+        if (match := _REPORT.match(message)) is not None:
+            yield from self._rates(message, time, (match[1] or b"").decode(), server)
+        elif (match := _LOOKUP.match(message)) is not None:
+            prompt, external, load = count_in(match[2]), count_in(match[3]), count_in(match[4].lstrip(b"-"))
+            if prompt is None or external is None or load is None:
+                return
+            load = -load if match[4].startswith(b"-") else load
+            # Cached are the tokens in vLLM's own cache, and those loaded from LMCache. If that holds the whole prompt,
+            # its last token is computed again and not loaded.
+            cached = external - load - (external == prompt) + max(load, 0)
+            for request in self._request(time, match[1].decode("utf-8", "replace"), prompt, cached):
+                yield replace(request, server=server)
+        elif (match := _BODY.match(message)) is not None:
+            yield _exchange(match[1].strip(), time)
+
+    def _rates(self, report: bytes, time: LogTime, name: str, server: str) -> Iterator[LogValue]:
+        """Yield the hit rates of the engine's cache, and of the external one for the tokens that the first lacked.
+
+        An engine that reports too often may be two unnamed servers, which is reported once.
+        """
+        has_rate = False
+        for engine, pattern in ((self.engine, _RATE), (EXTERNAL, _EXTERNAL)):
+            match = pattern.search(report)
+            share = None if match is None else float(match[1]) / 100
+            if share is not None and share <= 1:
+                has_rate = True
+                yield Measurement("window", engine, time.at, time.clock, name, share=share, server=server)
+        if not has_rate or self._server or server or time.at is None:
+            return
+        last = self._report_times.get(name)
+        remember(self._report_times, name, time.at)
+        is_early = last is not None and abs(time.at - last) < _EARLY
+        self._early_reports += is_early
+        if is_early and self._early_reports == _MANY_EARLY:
+            text = f"engine {name or '0'} reports more than once in {_EARLY:g} seconds: if these are two servers, "
+            yield Problem(Code.ENGINES_MIXED, text + "their rates are read as one")
 
     def _engine_time(self, text: bytes) -> LogTime:
         beginning = text[:_BEGINNING]
         if (match := _JSON_TIME.search(beginning) or _LMCACHE_TIME.search(beginning)) is not None:
-            return LogTime(utc_seconds(match.groups()[:6], match[7]), "local")
+            return local_time(match)
         match = _ENGINE_TIME.search(beginning)
         return LogTime() if match is None else LogTime(utc_seconds(("2000", *match.groups())), "year")
 
 
-def _rates_in(text: bytes, time: LogTime) -> list[Measurement]:
-    """Return the hit rate of the engine's cache, and of the external one for the tokens that the first did not hold."""
-    report = _REPORT.match(text)
-    if report is None:
-        return []
-    name = "" if report[1] is None else report[1].decode()
-    rates: list[Measurement] = []
-    for engine, pattern in ((ENGINE, _RATE), (EXTERNAL, _EXTERNAL)):
-        match = pattern.search(text)
-        share = None if match is None else float(match[1]) / 100
-        if share is not None and share <= 1:
-            rates.append(Measurement("window", engine, time.at, time.clock, name, share=share))
-    return rates
-
-
-def _lookup_in(text: bytes, time: LogTime) -> list[Measurement]:
-    """Return the cached tokens of a request: those in vLLM's own cache, plus those loaded from LMCache.
-
-    If LMCache holds the whole prompt, its last token is computed again and not loaded.
-    """
-    match = _LOOKUP.match(text)
-    if match is None:
-        return []
-    prompt, external, load = count_in(match[2]), count_in(match[3]), count_in(match[4].lstrip(b"-"))
-    if prompt is None or external is None or load is None:
-        return []
-    load = -load if match[4].startswith(b"-") else load
-    cached = external - load - (external == prompt) + max(load, 0)
-    if not 0 <= cached <= prompt:
-        return []
-    name = match[1].decode("utf-8", "replace")
-    return [Measurement("request", ENGINE, time.at, time.clock, name, 1, prompt, cached)]
-
-
-def _body_in(text: bytes, time: LogTime) -> list[Exchange | Problem]:
-    match = _BODY.match(text)
-    if match is None:
-        return []
-    body = match[1].strip()
+def _exchange(body: bytes, time: LogTime) -> Exchange | Problem:
     if not is_json(body):
-        return [Problem(Code.CONTENT_NOT_RECORDED, "the body of a request was cut: --max-log-len")]
+        return Problem(Code.CONTENT_NOT_RECORDED, "the body of a request was cut: --max-log-len")
     members = raw_members(body) or {}
     if not is_body(members, is_call=True):
-        return [Problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat")]
+        return Problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat")
     at = None if time.clock == "year" else time.at
-    return [Exchange(body, "structural", at, call=call_of({}, members))]
+    return Exchange(body, "structural", at, call=call_of({}, members))
 
 
 def _message(text: bytes) -> bytes:
