@@ -143,7 +143,6 @@ class Trial:
         self._turns: list[TurnCost] = []
         self._compactions = 0
         self._without_usage = 0  # turns
-        self._growth = 0  # tokens that all turns added
         self._turn = 0  # number of the latest turn
         self._last: float | None = None  # when a turn last began or ended
         self._costs, self._scale = c.CacheCosts(None), c.TokenScale()  # of the latest turn
@@ -272,8 +271,7 @@ class Trial:
         if outcome.pruned:
             self._pruned_uuids.update(entry.item.uuid for entry in pruned_entries(chain.entries, firing.cut))
         self._is_rewritten = True
-        growth = self._growth // max(1, len(self._turns) - 1)
-        sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), scale.head, growth)
+        sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), scale.head)
         price = c.summary_price(self._rules, settings, sizes.before - sizes.head if outcome.pruned else 0, self._last)
         shown = round(firing.before * scale.rate) or sizes.before  # an overflow's is the one compared with the window
         after = max(0, sizes.after + shown - sizes.before)
@@ -325,7 +323,6 @@ class Trial:
         else:
             self._scale = c.TokenScale.of(tokens, request.tokens, self._scale.head if is_measured else None)
             self._lifetime = c.billed_lifetime(usage) or self._lifetime
-        self._growth += max(0, tokens - (previous or tokens))
         self._costs = self._request_costs(request, tokens, usage)
         is_partial_count = usage is not None and is_partial(self._rules, usage.client)
         return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), is_partial_count)
