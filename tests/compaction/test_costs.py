@@ -42,7 +42,7 @@ def test_compaction_is_paid_after_the_stated_requests(size, cache, warm, summary
         return without - cost_one_by_one(size.after, cached, growth, number, *prices) - summary
 
     assert next_saving(size, costs, warm=warm) == saved(1) + summary
-    after = compaction_cost(size, costs, warm, summary).pays_after
+    after = compaction_cost(size, costs, summary, warm=warm).pays_after
     if after is None:
         assert saved(500) < 0
         return
@@ -55,14 +55,14 @@ def test_compacting_costs_first_only_in_a_warm_cache():
     warm, cold = (next_saving(size, FIVE, warm=warm) for warm in (True, False))
     assert warm == (Decimal("0.5") * 90_000 - Decimal("6.25") * 10_000) / MILLION < 0
     assert cold == Decimal("6.25") * 80_000 / MILLION
-    assert [compaction_cost(size, FIVE, warm, Decimal(0)).pays_after for warm in (True, False)] == [2, 1]
+    assert [compaction_cost(size, FIVE, Decimal(0), warm=warm).pays_after for warm in (True, False)] == [2, 1]
 
 
 def test_cost_without_a_price_is_unknown():
     size = PromptSizes(100, 10)
-    unpriced = compaction_cost(size, CacheCosts(None, 300.0), True, Decimal(0))
+    unpriced = compaction_cost(size, CacheCosts(None, 300.0), Decimal(0), warm=True)
     assert (unpriced.next_warm, unpriced.next_cold, unpriced.later, unpriced.pays_after) == (None,) * 4
-    assert compaction_cost(size, FIVE, True, None).pays_after is None
+    assert compaction_cost(size, FIVE, None, warm=True).pays_after is None
 
 
 def test_model_summary_costs_what_it_reads_and_answers():

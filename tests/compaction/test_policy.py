@@ -105,7 +105,6 @@ def test_long_answer_is_no_gap():
     agent.answer()
     agent.do("turn_completed", turn=4, at=stamp(30))
     assert agent.due(ANY, 30, triggers=BEFORE_TURN) is None
-    assert agent.due(ANY, 30, agent="other", triggers=BEFORE_TURN) is None
     assert trigger(agent.due(ANY, 31, triggers=BEFORE_TURN)) == "gap"
 
 

@@ -27,7 +27,7 @@ from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
 from lore.compaction.entries import tokens_of
-from lore.compaction.executor import execute, judge_moment, token_scale
+from lore.compaction.executor import Compactor, token_scale
 from lore.compaction.policy import TRIGGERS
 from lore.compaction.settings import TRIAL_SETTINGS, Compaction
 from lore.compaction.store_watch import Hands, Watch
@@ -261,13 +261,14 @@ class SessionCompaction:
         """Return the outcome with the events to write, or the reason for writing nothing; raises SummaryError."""
         session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
         dependencies = dependencies_of(policy, common.tell, session.id, tracker.agent or "", tracker.user or "")
-        firing = judge_moment(tracker, chain, policy, (trigger,), now=now, tell=self._log)
+        compactor = Compactor(policy, dependencies._replace(memory=memory), tracker, explain=self._log)
+        firing = compactor.due(chain, (trigger,), now)
         few = f"Nothing was compacted: there are no messages except the last {policy.keep_recent}, which stay"
         if firing is None:
             if trigger == "gap" and policy.gap_secs and not tracker.chain(chain.id).is_timed:
                 return f"Nothing was compacted: {UNTIMED}."
             return f"{few}." if trigger == "manual" else f"Nothing was compacted: no {trigger} is due."
-        outcome = execute(session, chain.id, firing, policy, dependencies._replace(memory=memory), at=now)
+        outcome = compactor.compact(session, chain.id, firing, now)
         if outcome.events:
             return outcome
         reason = f"Nothing was compacted: {outcome.refused}" if outcome.refused else few
@@ -303,7 +304,8 @@ class SessionCompaction:
         summary_input = max(0, size - scale.head) if outcome.pruned else 0
         end = None if chain.last is None else parse_timestamp(chain.last.at)
         is_warm = cache.is_warm(None if end is None else now - end)
-        cost = compaction_cost(sizes, cache, is_warm, summary_price(self._rules, self._policy, summary_input, now))
+        price = summary_price(self._rules, self._policy, summary_input, now)
+        cost = compaction_cost(sizes, cache, price, warm=is_warm)
         return FiredTrigger(
             trigger=outcome.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=outcome.kept,
             pruned=outcome.pruned, context_tokens=outcome.context_tokens, before_tokens=size,

@@ -161,7 +161,7 @@ def session_costs(session: FoldedSession, chain: Chain, rules: DatedRules, now: 
 
 
 def compaction_cost(
-    sizes: PromptSizes, costs: CacheCosts, warm: bool | None, summary: Decimal | None
+    sizes: PromptSizes, costs: CacheCosts, summary: Decimal | None, *, warm: bool | None
 ) -> CompactionCost:
     """Return what a compaction costs and saves in the next requests."""
     hot, cold = (next_saving(sizes, costs, warm=is_warm) for is_warm in (True, False))

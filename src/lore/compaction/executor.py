@@ -1,9 +1,11 @@
-"""Carry out a due compaction: learn from pruned messages, get a summary, ask outside sources, create the events.
+"""Compact one session: decide whether it is due, get a summary, ask outside sources, create the events.
 
-If the summariser fails, SummaryError is raised and the caller prunes nothing. An overflow above 90 % has to make room,
-so it uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the
-prompt shorter is not made: `CompactionOutcome.refused` says so. `prepare` may run in another thread than the session:
-states are immutable. The same session, firing and texts give the same events:
+`Compactor` is used wherever lore compacts: by a library's session (`automatic`), a harness (`hooks`), the watch of a
+store, `lore compact`, and its dry run (`trial`). They differ in when they ask, and in what they do with the events.
+
+If the summariser fails, SummaryError is raised and nothing is pruned. An overflow above 90 % has to make room, so it
+uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the prompt
+shorter is not made: `CompactionOutcome.refused` says so. The same session, firing and texts give the same events:
 `compact_started`, `compact_applied`, the shortened results, and outside context as `context_persisted`, directly before
 the next real user message. They have the time at which the firing was judged: the next question to the sources begins
 there.
@@ -12,7 +14,8 @@ there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +26,7 @@ from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Waiting, Window
 from lore.compaction.costs import TokenScale
-from lore.compaction.entries import count_messages, head_tokens, tokens_of, tokens_of_size
+from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import (
     NOTHING_LEFT,
@@ -75,7 +78,88 @@ class Prepared(NamedTuple):
     at: float | None  # when the firing was judged
 
 
-# triggers
+class Compactor:
+    """Decides when one session is compacted, and carries it out. Not safe between threads, except `prepare`.
+
+    `activity` follows the session's events. `waiting` is what an earlier object left of this session. `explain`
+    receives why each trigger fires or is skipped.
+    """
+
+    def __init__(
+        self, settings: Compaction, dependencies: Dependencies, activity: SessionActivity, *,
+        waiting: Waiting | None = None, explain: Tell | None = None,
+    ) -> None:  # fmt: skip
+        self.settings, self.dependencies, self.activity = settings, dependencies, activity
+        self.waiting, self._explain = waiting or Waiting(), explain
+        self.sizes = TimelineSizes()
+
+    def due(
+        self, chain: Chain, triggers: Collection[Trigger], now: float | None, *, scale: TokenScale | None = None
+    ) -> Firing | None:  # fmt: skip
+        """Return the trigger to carry out now.
+
+        After a failed summary no trigger is due for some requests, except one of a full window. The window is compared
+        with the usage of the chain's requests: `scale` is computed if it is not given.
+        """
+        settings, head, tokens = self.settings, 0, None
+        if settings.window and "overflow" in triggers:
+            scale = token_scale(self.activity, chain) if scale is None else scale
+            tokens = self.sizes.tokens_of(chain.entries)
+            head = max(head_tokens(chain), scale.estimated(scale.head))
+            settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
+        inputs = PolicyInput(self.activity.chain(chain.id), chain.entries, settings, now, head, tokens)
+        firing = find_due(inputs, triggers, tell=self._explain)
+        remaining = self.waiting.until - self.activity.requests
+        if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
+            return firing
+        if self._explain is not None:
+            self._explain(f"{firing.trigger} waits: the last summary failed; {remaining:,} requests until the next try")
+        return None
+
+    def compact(self, session: FoldedSession, chain: str, firing: Firing, now: float | None) -> CompactionOutcome:
+        """Carry out a firing on the chain that it was judged on; raises SummaryError, LoreError."""
+        outcome = self.finish(session, chain, partial(self.prepare, session, chain, firing, now))
+        assert outcome is not None, "the session is the one that the firing was judged on"
+        return outcome
+
+    def prepare(self, session: FoldedSession, chain: str, firing: Firing, now: float | None) -> Prepared:
+        """Learn from the pruned messages, ask the summariser and the sources: slow, may run in another thread.
+
+        Nothing is pruned without a summary that makes the prompt shorter. Raises SummaryError, LoreError.
+        """
+        folded, summary, refused, context = with_streamed_text(session.chain(chain)), "", "", ""
+        if firing.final:
+            self.dependencies.tell(f"the messages that stay fill more than 90 % of the window: {NOTHING_LEFT}")
+        if firing.cut.place:
+            summary, refused = _make_summary(folded, firing, self.settings, self.dependencies)
+        if not summary:  # a cadence that prunes nothing asks no sources: it fires again
+            window = None if firing.trigger == "cadence" else firing.window
+            firing = firing._replace(cut=TimelineCut(0), window=window, marker="")
+        if firing.window is not None and self.dependencies.ask is not None:
+            answers = self.dependencies.ask(firing.window)
+            context = context_refresh(answers, session_id=session.id, at=firing.window.end)
+        return Prepared(firing, summary, refused, context, _ids_before_cut(folded, firing), now)
+
+    def finish(self, session: FoldedSession, chain: str, prepare: Callable[[], Prepared]) -> CompactionOutcome | None:
+        """Create the events on the session as it is now; None if the entries that would be removed have changed.
+
+        `prepare` returns what was prepared; if it raises SummaryError, the next triggers wait.
+        """
+        try:
+            prepared = prepare()
+        except SummaryError:
+            self.waiting.note_failure(self.activity.requests)
+            raise
+        self.waiting.failures = 0
+        folded, firing = with_streamed_text(session.chain(chain)), prepared.firing
+        if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
+            return None
+        stamp = None if prepared.at is None else format_timestamp(prepared.at)
+        events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
+        pruned = count_messages(pruned_entries(folded.entries, firing.cut))
+        remaining = count_messages(kept_entries(folded.entries, firing.cut))
+        context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
+        return CompactionOutcome(firing.trigger, events, pruned, remaining, context, prepared.refused)
 
 
 def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
@@ -97,107 +181,37 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
     return TokenScale.of(billed, sent_tokens, min(max(0, billed - sent_tokens), least))
 
 
-def judge_moment(
-    activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
-    now: float | None, waiting: Waiting | None = None, agent: str | None = None, scale: TokenScale | None = None,
-    tokens: int | None = None, tell: Tell | None = None,
-) -> Firing | None:  # fmt: skip
-    """Return the trigger to carry out now.
+# the summary
 
-    `waiting` says how long no summary is asked for after one failed; a full window never waits. The window is compared
-    with the usage of the chain's requests: `scale`, and `tokens`, the estimate of its timeline, are computed if they
-    are not given. `tell` receives why each trigger fires or is skipped.
+
+def _make_summary(chain: Chain, firing: Firing, settings: Compaction, dependencies: Dependencies) -> tuple[str, str]:
+    """Return a summary that makes the prompt shorter, and "", else "" and why there is none. Raises SummaryError.
+
+    It is the summariser's; a rule-based one if that is of no use and room has to be made.
     """
-    head = 0
-    if settings.window and "overflow" in triggers:
-        scale = token_scale(activity, chain) if scale is None else scale
-        head = max(head_tokens(chain), scale.estimated(scale.head))
-        settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
-    inputs = PolicyInput(activity.chain(chain.id), chain.entries, settings, now, agent, head, tokens)
-    firing = find_due(inputs, triggers, tell=tell)
-    remaining = 0 if waiting is None else waiting.until - activity.requests
-    if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
-        return firing
-    if tell is not None:
-        tell(f"{firing.trigger} waits: the last summary failed; {remaining:,} requests until the next try")
-    return None
-
-
-# carrying out a firing
-
-
-def execute(
-    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
-    at: float | None,
-) -> CompactionOutcome:  # fmt: skip
-    """Carry out a firing on the chain that it was judged on, at a time; raises SummaryError, LoreError."""
-    outcome = finish(session, chain, prepare(session, chain, firing, settings, dependencies, at=at))
-    assert outcome is not None, "the session is the one that the firing was judged on"
-    return outcome
-
-
-def prepare(
-    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
-    at: float | None = None,
-) -> Prepared:  # fmt: skip
-    """Learn from the pruned messages, ask the summariser and the sources: slow. Raises SummaryError, LoreError.
-
-    The first summary that makes the prompt shorter is taken; without one, nothing is pruned.
-    """
-    folded = with_streamed_text(session.chain(chain))
-    if firing.final:
-        dependencies.tell(f"the messages that stay fill more than 90 % of the window: {NOTHING_LEFT}")
-    request, chosen, refused, context = summary_request(folded, firing, settings), None, "", ""
-    if firing.cut.place and request.tokens < min(LEAST_ROOM, settings.summary_tokens):
-        tokens = tokens_of(request.entries)
-        refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
-    elif firing.cut.place:
-        for summary in _summaries(folded, firing, request, settings, dependencies):
-            before, after = _prompt_tokens(folded, firing, _divider_text(firing, summary))
-            if after < before:
-                chosen = summary
-                break
-            refused = f"the prompt would go from {before:,} to {after:,} tokens"
-    if chosen is None:  # a cadence that prunes nothing asks no sources: it fires again
-        window = None if firing.trigger == "cadence" else firing.window
-        firing = firing._replace(cut=TimelineCut(0), window=window, marker="")
-    if firing.window is not None and dependencies.ask is not None:
-        answers = dependencies.ask(firing.window)
-        context = context_refresh(answers, session_id=session.id, at=firing.window.end)
-    refused = refused if chosen is None else ""
-    return Prepared(firing, chosen or "", refused, context, _ids_before_cut(folded, firing), at)
-
-
-def _summaries(
-    chain: Chain, firing: Firing, request: SummaryRequest, settings: Compaction, dependencies: Dependencies
-) -> Iterator[str]:
-    """Yield the summaries to try: the summariser's, and by rule if room has to be made. Raises SummaryError."""
+    request = summary_request(chain, firing, settings)
+    if request.tokens < min(LEAST_ROOM, settings.summary_tokens):
+        return "", f"the messages that would go are too short for a summary ({tokens_of(request.entries):,} tokens)"
     if dependencies.memory is not None:
         dependencies.memory.before_drop(chain.entries, firing.cut.place)
-    reason = "the summariser's would make the prompt longer"
     try:
-        yield summarize(dependencies.summarizer, request, settings, tell=dependencies.tell)
+        summary = summarize(dependencies.summarizer, request, settings, tell=dependencies.tell)
+        refused, reason = _refusal(chain, firing, summary), "the summariser's would make the prompt longer"
     except SummaryError as error:
         if not firing.marker:
             raise
-        reason = error.message
-    if firing.marker:  # room has to be made
+        summary, refused, reason = "", error.message, error.message
+    if refused and firing.marker:
         dependencies.tell(f"an overflow with a rule-based summary: {reason}")
         most = max(0, request.tokens - tokens_of_size(len(firing.marker)) - 1)
-        yield f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+        summary = f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+        refused = _refusal(chain, firing, summary)
+    return "" if refused else summary, refused
 
 
-def finish(session: FoldedSession, chain: str, prepared: Prepared) -> CompactionOutcome | None:
-    """Create the events on the session as it is now; None if the entries that would be removed have changed."""
-    folded, firing = with_streamed_text(session.chain(chain)), prepared.firing
-    if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
-        return None
-    stamp = None if prepared.at is None else format_timestamp(prepared.at)
-    events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
-    pruned = count_messages(pruned_entries(folded.entries, firing.cut))
-    remaining = count_messages(kept_entries(folded.entries, firing.cut))
-    context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
-    return CompactionOutcome(firing.trigger, events, pruned, remaining, context, prepared.refused)
+def _refusal(chain: Chain, firing: Firing, summary: str) -> str:
+    before, after = _prompt_tokens(chain, firing, _divider_text(firing, summary))
+    return "" if after < before else f"the prompt would go from {before:,} to {after:,} tokens"
 
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:

@@ -67,7 +67,6 @@ class PolicyInput(NamedTuple):
     entries: Entries
     settings: Compaction
     now: float | None = None  # seconds since 1970; None: there is no clock
-    agent: str | None = None
     overhead: int = 0  # estimated tokens of the prompt before the timeline
     tokens: int | None = None  # estimated tokens of the timeline, if known
 
@@ -120,7 +119,7 @@ def judge_gap(inputs: PolicyInput) -> Firing | str:
     settings = inputs.settings
     if not settings.gap_secs:
         return "off (gap_secs = 0)"
-    pause = pause_before_message(inputs)
+    pause = inputs.activity.pause_before_message(inputs.now)
     if pause is None:
         return "no earlier message" if inputs.activity.is_timed else UNTIMED
     reason = f"a pause of {pause:,.0f} s (gap_secs = {settings.gap_secs:,})"
@@ -159,20 +158,6 @@ TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | str]] = {
     "gap": judge_gap,
     "cadence": judge_cadence,
 }
-
-
-def pause_before_message(inputs: PolicyInput) -> float | None:
-    """Return the seconds since this agent was last spoken to before the waiting message; None if that is unknown.
-
-    An answer counts, since a person who waits for it is not away. So does a compaction without a turn after it: the
-    pause that it was made in is over.
-    """
-    activity = inputs.activity
-    has_spoken, last = activity.last_spoken(inputs.agent)
-    if not has_spoken or last is None or inputs.now is None:
-        return None
-    later = (activity.ended_at.get(activity.resolve_agent(inputs.agent)), activity.rested_at)
-    return inputs.now - max(last, *(last if at is None else at for at in later))
 
 
 def source_window(inputs: PolicyInput) -> Window | None:

@@ -135,12 +135,9 @@ class Watch:
             return False
         unsent = chain.entries.since(min(chain.sent_entries, len(chain.entries)))
         has_message = any(is_real(entry.item) for entry in unsent)  # only then a pause has ended
-        firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
         watched.looks_again = False
-        if firing is None:
-            return False
         try:
-            outcome = continuous.compact(firing, now)
+            outcome = continuous.compact_if_due(AUTOMATIC if has_message else AFTER_TURN, now)
         except ConflictError:
             self._hands.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")
             return False
