@@ -123,8 +123,7 @@ class SessionActivity:
     """The activity of all chains of one session. Not safe between threads."""
 
     def __init__(self, events: Iterable[e.Event] = ()) -> None:
-        self.user: str | None = None  # of the session's header
-        self.agent: str | None = None  # of the session's header
+        self.header: e.SessionStarted | None = None
         self.requests = 0
         self.moves = 0  # items that a person's exchange added to the main chain
         self.moved_at: float | None = None  # when the last of them was added
@@ -132,6 +131,11 @@ class SessionActivity:
         self._is_personal = False  # whether the latest user message was a person's
         for event in events:
             self.add(event)
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """The agent and the user that the session's header names; empty without one."""
+        return ("", "") if self.header is None else (self.header.agent_id or "", self.header.user_id or "")
 
     def restart(self) -> None:
         """Forget all events."""
@@ -143,8 +147,8 @@ class SessionActivity:
 
     def add(self, event: e.Event) -> None:
         """Add the session's next event."""
-        if isinstance(event, e.SessionStarted) and self.user is None:
-            self.user, self.agent = event.user_id, event.agent_id
+        if isinstance(event, e.SessionStarted) and self.header is None:
+            self.header = event
         self.chain(event.chain).add(event)
         is_message, is_turn = isinstance(event, e.Append), isinstance(event, (e.TurnStarted, *TURN_ENDS))
         if not (is_message or is_turn):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -23,7 +23,7 @@ from lore.compaction.executor import Compactor, Dependencies, Prepared
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
-from lore.model.events import MAIN, Event
+from lore.model.events import MAIN
 from lore.model.state import Chain, with_streamed_text
 from lore.model.times import format_timestamp
 from lore.session import Session
@@ -54,14 +54,14 @@ class Continuous:
     """Compacts one stored session by a policy, and remembers; without settings and memory it does nothing.
 
     `dependencies.tell` receives notes for the user, `explain` why each trigger fires or is skipped.
-    `events` are those of the session, if they are at hand: else they are read from the store. `waiting` is what an
-    earlier object left of this session.
+    `activity` is the session's until now, read from the store if it is not given. `waiting` is what an earlier object
+    left of this session.
     """
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
         memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
-        explain: Tell | None = None, events: Iterable[Event] | None = None, waiting: Waiting | None = None,
+        explain: Tell | None = None, activity: SessionActivity | None = None, waiting: Waiting | None = None,
     ) -> None:  # fmt: skip
         if fault := "" if settings is None else settings.fault():
             raise LoreError(f"compaction: {fault}")
@@ -74,7 +74,7 @@ class Continuous:
         self._is_off = is_unset or is_nested(environ)
         if self._is_off and not is_unset:
             self._tell("nothing is compacted: this runs inside a source or summariser of a compaction")
-        self.activity = SessionActivity(Session.events_of(stored.log()) if events is None else events)
+        self.activity = activity or SessionActivity(Session.events_of(stored.log()))
         stored.followers.append(self.activity)
         self._compactor = Compactor(
             settings or Compaction(), dependencies._replace(memory=memory), self.activity, waiting=waiting,
@@ -177,8 +177,8 @@ class Continuous:
 
     def _acquire_lock(self, lock: ExitStack) -> bool:
         """Acquire the lock of this agent and user; False if it is held, or another writer has changed the session."""
-        agent, user = self._agent or self.activity.agent or "", self.activity.user or ""
-        self.is_locked = not lock.enter_context(trylock(self.stored.store, agent, user))
+        agent, user = self.activity.owner
+        self.is_locked = not lock.enter_context(trylock(self.stored.store, self._agent or agent, user))
         if self.is_locked:
             self._tell("another compaction is at work for this agent and user: skipped")
         elif self._is_current():
