@@ -12,17 +12,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from lore.compaction.entries import Entries
 from lore.model.events import ContextPersisted, Event, SessionStarted
-from lore.model.state import FoldedSession
+from lore.model.state import Entry, FoldedSession
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
-
-
-class TimelineCut(NamedTuple):
-    """Where a compaction cuts the timeline."""
-
-    place: int  # entries from here on are kept
-    running_places: tuple[int, ...] = ()  # places before it that are kept as well, since their calls still run
-    exchange: int | None = None  # where the exchange begins that the cut divides; None: it is between two exchanges
 
 
 class Window(NamedTuple):
@@ -36,7 +28,7 @@ class Firing(NamedTuple):
     """A trigger that is due, and what its compaction does. The fields from `marker` to `tokens` are an overflow's."""
 
     trigger: Trigger
-    cut: TimelineCut  # at 0 if no message is removed
+    pruned: tuple[Entry, ...] = ()  # what is removed from the timeline, oldest first
     window: Window | None = None  # None: no outside context is asked for
     marker: str = ""  # replaces a missing summary
     shortened: tuple[tuple[str, str], ...] = ()  # call ids, and the texts that replace the results of these calls

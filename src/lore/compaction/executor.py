@@ -24,7 +24,7 @@ from msgspec import Raw, structs
 from lore.asking import Summarizer, SummaryError, SummaryRequest
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
-from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Waiting, Window
+from lore.compaction.base import CompactionOutcome, Firing, Trigger, Waiting, Window
 from lore.compaction.costs import TokenScale
 from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
@@ -33,9 +33,10 @@ from lore.compaction.policy import (
     PolicyInput,
     find_due,
     kept_entries,
+    kept_places,
     latest_calls,
     opening_entries,
-    pruned_entries,
+    place_after,
     replace_results,
     summary_room,
 )
@@ -72,9 +73,8 @@ class Prepared(NamedTuple):
 
     firing: Firing
     summary: str
-    refused: str  # why nothing is pruned; the cut is then at 0
+    refused: str  # why nothing is pruned
     context: str  # outside context between boundary lines
-    ids: tuple[str, ...]  # uuids of the entries before the cut
     at: float | None  # when the firing was judged
 
 
@@ -110,7 +110,7 @@ class Compactor:
         inputs = PolicyInput(self.activity.chain(chain.id), chain.entries, settings, now, head, tokens)
         firing = find_due(inputs, triggers, tell=self._explain)
         remaining = self.waiting.until - self.activity.requests
-        if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
+        if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.pruned:
             return firing
         if self._explain is not None:
             self._explain(f"{firing.trigger} waits: the last summary failed; {remaining:,} requests until the next try")
@@ -130,15 +130,15 @@ class Compactor:
         folded, summary, refused, context = with_streamed_text(session.chain(chain)), "", "", ""
         if firing.final:
             self.dependencies.tell(f"the messages that stay fill more than 90 % of the window: {NOTHING_LEFT}")
-        if firing.cut.place:
+        if firing.pruned:
             summary, refused = _make_summary(folded, firing, self.settings, self.dependencies)
         if not summary:  # a cadence that prunes nothing asks no sources: it fires again
             window = None if firing.trigger == "cadence" else firing.window
-            firing = firing._replace(cut=TimelineCut(0), window=window, marker="")
+            firing = firing._replace(pruned=(), window=window, marker="")
         if firing.window is not None and self.dependencies.ask is not None:
             answers = self.dependencies.ask(firing.window)
             context = context_refresh(answers, session_id=session.id, at=firing.window.end)
-        return Prepared(firing, summary, refused, context, _ids_before_cut(folded, firing), now)
+        return Prepared(firing, summary, refused, context, now)
 
     def finish(self, session: FoldedSession, chain: str, prepare: Callable[[], Prepared]) -> CompactionOutcome | None:
         """Create the events on the session as it is now; None if the entries that would be removed have changed.
@@ -152,14 +152,16 @@ class Compactor:
             raise
         self.waiting.failures = 0
         folded, firing = with_streamed_text(session.chain(chain)), prepared.firing
-        if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
+        present_uuids = {entry.item.uuid for entry in folded.entries}
+        if not all(entry.item.uuid in present_uuids for entry in firing.pruned):
             return None
+        kept = kept_entries(folded.entries, firing.pruned)
         stamp = None if prepared.at is None else format_timestamp(prepared.at)
         events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
-        pruned = count_messages(pruned_entries(folded.entries, firing.cut))
-        remaining = count_messages(kept_entries(folded.entries, firing.cut))
         context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
-        return CompactionOutcome(firing.trigger, events, pruned, remaining, context, prepared.refused)
+        return CompactionOutcome(
+            firing.trigger, events, count_messages(firing.pruned), count_messages(kept), context, prepared.refused
+        )
 
 
 def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
@@ -193,7 +195,7 @@ def _make_summary(chain: Chain, firing: Firing, settings: Compaction, dependenci
     if request.tokens < min(LEAST_ROOM, settings.summary_tokens):
         return "", f"the messages that would go are too short for a summary ({tokens_of(request.entries):,} tokens)"
     if dependencies.memory is not None:
-        dependencies.memory.before_drop(chain.entries, firing.cut.place)
+        dependencies.memory.before_drop(chain.entries, place_after(chain.entries, firing.pruned))
     try:
         summary = summarize(dependencies.summarizer, request, settings, tell=dependencies.tell)
         refused, reason = _refusal(chain, firing, summary), "the summariser's would make the prompt longer"
@@ -216,14 +218,10 @@ def _refusal(chain: Chain, firing: Firing, summary: str) -> str:
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
     """Return the request for a firing's summary; a summary among the pruned entries is the previous one."""
-    pruned = pruned_entries(chain.entries, firing.cut)
+    pruned = firing.pruned
     room, previous = summary_room(pruned, settings.summary_tokens), summary_in(pruned)
     entries = tuple([entry for entry in pruned if not previous or summary_in([entry]) != previous])
-    return SummaryRequest(entries, opening_entries(chain.entries, firing.cut), previous, room)
-
-
-def _ids_before_cut(chain: Chain, firing: Firing) -> tuple[str, ...]:
-    return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
+    return SummaryRequest(entries, opening_entries(chain.entries, pruned), previous, room)
 
 
 # events
@@ -238,13 +236,19 @@ def compaction_events(
     `context` is outside context between boundary lines, None for none; `at` the time, RFC 3339.
     """
     folded = with_streamed_text(session.chain(chain))
-    pruned, recent = pruned_entries(folded.entries, firing.cut), kept_entries(folded.entries, firing.cut)
+    recent = kept_entries(folded.entries, firing.pruned)
     events: list[Event] = []
-    if firing.cut.place:
+    if firing.pruned:
         text = _divider_text(firing, summary)
         before, after = _prompt_tokens(folded, firing, text)
         # The pruned entries include the previous divider, so every compaction has a uuid of its own.
-        parts = [session.id, chain, *[entry.item.uuid for entry in pruned], "", *[entry.item.uuid for entry in recent]]
+        parts = [
+            session.id,
+            chain,
+            *[entry.item.uuid for entry in firing.pruned],
+            "",
+            *[entry.item.uuid for entry in recent],
+        ]
         digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
         applied = CompactApplied(
             uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
@@ -277,8 +281,8 @@ def _divider_text(firing: Firing, summary: str) -> Raw:
 
 def _prompt_tokens(chain: Chain, firing: Firing, text: Raw) -> tuple[int, int]:
     """Estimate the prompt before and after a compaction, without outside context. Costs O(entries)."""
-    head, remaining = head_tokens(chain), kept_entries(chain.entries, firing.cut)
-    divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
+    head, remaining = head_tokens(chain), kept_entries(chain.entries, firing.pruned)
+    divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.pruned else []
     after = tokens_of([*divider, *replace_results(remaining, firing.shortened)])
     return head + tokens_of(chain.entries), head + after
 
@@ -288,15 +292,14 @@ def _unsent_context(chain: Chain, firing: Firing) -> list[Raw]:
     if not chain.outside:
         return []
     last = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
-    removed = set(range(last + 1, firing.cut.place)).difference(firing.cut.running_places)
-    return [context.content for context in chain.outside if context.place in removed]
+    kept = {*range(last + 1), *kept_places(chain.entries, firing.pruned), len(chain.entries)}
+    return [context.content for context in chain.outside if context.place not in kept]
 
 
 def _context_place(chain: Chain, firing: Firing, *, divider_first: bool) -> int:
     """Return the place of the next real user message after the compaction; the end before there is one."""
-    cut = firing.cut  # at 0 if nothing is removed: then no divider is added
-    places = (*cut.running_places, *range(cut.place, len(chain.entries)))
-    for new, old in enumerate(places, int(divider_first and cut.place > 0)):
+    places, dividers = kept_places(chain.entries, firing.pruned), int(bool(firing.pruned))
+    for new, old in enumerate(places, int(divider_first and dividers)):
         if old >= chain.sent_entries and is_real(chain.entries[old].item):
             return new
-    return int(cut.place > 0) + len(places)
+    return dividers + len(places)

@@ -26,7 +26,7 @@ from lore.compaction.base import Trigger
 from lore.compaction.entries import TimelineSizes, tokens_of_size
 from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.extractive import Extractive
-from lore.compaction.policy import AFTER_TURN, FULL, pruned_entries
+from lore.compaction.policy import AFTER_TURN, FULL
 from lore.compaction.settings import Compaction
 from lore.compaction.turns import Request, TurnCosts
 from lore.fold.step import Folding
@@ -205,7 +205,7 @@ class Trial:
             if isinstance(event, CompactApplied):  # earlier ones are gone; the summary as the timeline counts it
                 self._added_tokens = tokens_of_size(len(event.summary) - 2)
         if outcome.pruned:
-            self._pruned_uuids.update(entry.item.uuid for entry in pruned_entries(chain.entries, firing.cut))
+            self._pruned_uuids.update(entry.item.uuid for entry in firing.pruned)
         self._is_rewritten = True
         sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._copy_tokens()), scale.head)
         summary_input = sizes.before - sizes.head if outcome.pruned else 0
