@@ -25,7 +25,7 @@ from lore.cache.rules import DatedRules
 from lore.commands import common, flags
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
-from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
+from lore.compaction.costs import PromptSizes, billed_lifetime, cache_costs, compaction_cost, summary_price
 from lore.compaction.entries import tokens_of
 from lore.compaction.executor import Compactor, token_scale
 from lore.compaction.policy import TRIGGERS
@@ -37,7 +37,7 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
-from lore.model.events import CompactApplied, Event, encode
+from lore.model.events import CompactApplied, ContextPersisted, Event, encode
 from lore.model.results.compact import CompactResult, FiredTrigger
 from lore.model.times import parse_timestamp
 from lore.plugins import entry_points
@@ -294,8 +294,13 @@ class SessionCompaction:
         for event in outcome.events:
             folding.apply(event)
         size, new_size = (scale.prompt(tokens_of(version.entries)) for version in (chain, folding.chain(chain.id)))
-        sizes = PromptSizes(size, new_size + outcome.context_tokens, scale.head if outcome.changes_history else size)
-        cache = session_costs(session, chain, self._rules, now, size)
+        only_adds = all(isinstance(event, ContextPersisted) for event in outcome.events)  # then all of it is read again
+        sizes = PromptSizes(size, new_size + outcome.context_tokens, size if only_adds else scale.head)
+        usage = None if chain.last is None else chain.last.usage
+        cache = cache_costs(
+            self._rules, chain.model or session.model, now, size, session.dialect or "", usage=usage,
+            params=chain.params, lifetime=billed_lifetime(usage),
+        )  # fmt: skip
         summary_input = max(0, size - scale.head) if outcome.pruned else 0
         end = None if chain.last is None else parse_timestamp(chain.last.at)
         is_warm = cache.is_warm(None if end is None else now - end)

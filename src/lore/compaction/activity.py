@@ -150,19 +150,21 @@ class SessionActivity:
         if isinstance(event, e.SessionStarted) and self.header is None:
             self.header = event
         self.chain(event.chain).add(event)
-        is_message, is_turn = isinstance(event, e.Append), isinstance(event, (e.TurnStarted, *TURN_ENDS))
-        if not (is_message or is_turn):
-            return
-        at = parse_timestamp(event.at)
-        if isinstance(event, e.TurnStarted):
-            self.requests += 1
-        if event.chain != e.MAIN or isinstance(event, e.TurnFailed | e.TurnCanceled):
-            return
-        if isinstance(event, e.Append):
-            if is_injected(event.item):
+        self.requests += isinstance(event, e.TurnStarted)
+        if event.chain == e.MAIN:
+            self._note_move(event)
+
+    def _note_move(self, event: e.Event) -> None:
+        """Note an item or a turn of a person's exchange."""
+        match event:
+            case e.Append(item=item) if not is_injected(item):
+                if isinstance(item, UserMessage):
+                    self._is_personal = is_real(item)
+                self.moves += self._is_personal
+            case e.TurnStarted() | e.TurnCompleted():
+                pass
+            case _:
                 return
-            if isinstance(event.item, UserMessage):
-                self._is_personal = is_real(event.item)
-            self.moves += self._is_personal
+        at = parse_timestamp(event.at)
         if self._is_personal and at is not None:
             self.moved_at = at

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
-from lore.asking import SummaryAnswer, SummaryError, SummaryRequest
+from lore.asking import AuthorSummarizer, SummaryError
 from lore.compaction.activity import SessionActivity
 from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.extractive import Extractive
@@ -16,41 +15,10 @@ from lore.errors import MisuseError, kind_of
 from lore.events.strict import expect, reject_unknown_names
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
-from lore.model.mask import mask
 from lore.model.state import FoldedSession, with_streamed_text
 from lore.model.times import parse_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
-from lore.untrusted import one_line
-
-
-class AuthorSummarizer(Protocol):
-    """A summariser of the agent's author; `lore.asking.Summarizer` is one."""
-
-    def summarize(self, request: SummaryRequest) -> SummaryAnswer | str:
-        """Return a summary; any error is a missing one."""
-        ...
-
-
-class _SafeSummarizer:
-    """A summariser of the agent's author: if it raises, there is no summary; a text is an answer."""
-
-    def __init__(self, summarizer: AuthorSummarizer) -> None:
-        self._summarizer, self.name = summarizer, "own"
-
-    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Return its answer; raises SummaryError."""
-        try:
-            answer = self._summarizer.summarize(request)
-        except SummaryError:
-            raise
-        except Exception as error:  # any error of an SDK: no request may fail for lack of a summary
-            raise SummaryError(one_line(mask(f"{type(error).__name__}: {error}"))) from error
-        if isinstance(answer, str):
-            return SummaryAnswer(answer)
-        if not isinstance(answer, SummaryAnswer):  # pyright: ignore[reportUnnecessaryIsInstance] - of a stranger's code
-            raise SummaryError(f"the summariser returned {kind_of(answer)}, where a text is due")
-        return answer
 
 
 class CompactionPolicy:
@@ -90,7 +58,7 @@ class CompactionPolicy:
             raise MisuseError(message, hint="it gets a lore.asking.SummaryRequest, and returns a text")
         expect(tell, Callable, "tell", "a function that takes a text")  # pyright: ignore[reportArgumentType]
         self.needs_clock = gap_secs > 0  # without times no pause is known
-        self.dependencies = Dependencies(_SafeSummarizer(summarizer) if summarizer else Extractive(), tell=tell)
+        self.dependencies = Dependencies(summarizer or Extractive(), tell=tell)
 
     def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:
         """Return a function that returns the events of the compaction that is due in one session, or why it failed."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from lore.compaction.entries import Entries
-from lore.model.events import ContextPersisted, Event, SessionStarted
+from lore.model.events import Event, SessionStarted
 from lore.model.state import Entry, FoldedSession
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
@@ -62,11 +62,6 @@ class CompactionOutcome(NamedTuple):
     kept: int  # messages that remain
     context_tokens: int  # estimated tokens of outside context that was added
     refused: str = ""  # why nothing was pruned although it was due: the prompt would not have become shorter
-
-    @property
-    def changes_history(self) -> bool:
-        """Whether anything that was already sent is removed or changed; adding outside context changes nothing."""
-        return not all(isinstance(event, ContextPersisted) for event in self.events)
 
 
 class SessionMemory(Protocol):

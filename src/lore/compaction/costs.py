@@ -22,7 +22,6 @@ from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.providers import provider_of
 from lore.model.results.compact import CompactionCost
-from lore.model.state import Chain, FoldedSession
 
 FREE = Decimal(0)
 LEAST_RATE, MOST_RATE = 0.25, 4.0  # billed tokens for each estimated one that are plausible
@@ -149,15 +148,6 @@ def billed_lifetime(usage: Usage | None) -> float | None:
     if usage is None or not (usage.write_1h_tokens or usage.write_5m_tokens):
         return None
     return ONE_HOUR if usage.write_1h_tokens else FIVE_MINUTES
-
-
-def session_costs(session: FoldedSession, chain: Chain, rules: DatedRules, now: float, size: int = 0) -> CacheCosts:
-    """Return the costs of a chain's cache, with the lifetime that was billed last, else the rules' one."""
-    usage, model = None if chain.last is None else chain.last.usage, chain.model or session.model
-    return cache_costs(
-        rules, model, now, size, session.dialect or "", usage=usage, params=chain.params,
-        lifetime=billed_lifetime(usage),
-    )  # fmt: skip
 
 
 def compaction_cost(

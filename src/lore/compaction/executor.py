@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw, structs
 
-from lore.asking import Summarizer, SummaryError, SummaryRequest
+from lore.asking import AuthorSummarizer, SummaryError, SummaryRequest
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, Trigger, Waiting, Window
@@ -62,7 +62,7 @@ LEAST_ROOM = 48  # tokens: a summary with less room says nothing (the first line
 class Dependencies(NamedTuple):
     """What a compaction works with."""
 
-    summarizer: Summarizer
+    summarizer: AuthorSummarizer
     ask: Callable[[Window], Sequence[SourceText]] | None = None  # asks the sources, as `commands.outside_context` does
     tell: Tell = ignore  # receives notes for the user
     memory: SessionMemory | None = None
