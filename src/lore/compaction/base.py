@@ -2,7 +2,7 @@
 
 An exchange is a real user message (`layout.is_real`) and all turns up to the next one. A message is one item of the
 timeline; a tool call with its result is one message. Only `commands` and `summarizers` start processes or use the
-network. The other modules are pure: clock, token counts and texts are arguments.
+network.
 """
 
 from __future__ import annotations

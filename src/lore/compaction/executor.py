@@ -69,7 +69,7 @@ class Dependencies(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A firing that makes the prompt shorter, with the texts that it needs."""
+    """What `Compactor.prepare` made for a firing: its texts, and nothing to prune if it was refused."""
 
     firing: Firing
     summary: str
@@ -242,17 +242,12 @@ def compaction_events(
         text = _divider_text(firing, summary)
         before, after = _prompt_tokens(folded, firing, text)
         # The pruned entries include the previous divider, so every compaction has a uuid of its own.
-        parts = [
-            session.id,
-            chain,
-            *[entry.item.uuid for entry in firing.pruned],
-            "",
-            *[entry.item.uuid for entry in recent],
-        ]
-        digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
+        pruned_uuids, kept_uuids = ([entry.item.uuid for entry in part] for part in (firing.pruned, recent))
+        parts = map(encode, [session.id, chain, *pruned_uuids, "", *kept_uuids])
+        digest = hashlib.sha256(b"\0".join(parts)).hexdigest()
         applied = CompactApplied(
             uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
-            preserved_uuids=tuple([entry.item.uuid for entry in recent]) or None, summary=text, chain=chain, at=at,
+            preserved_uuids=tuple(kept_uuids) or None, summary=text, chain=chain, at=at,
         )  # fmt: skip
         events += (CompactStarted(trigger=firing.trigger, pre_tokens=before, chain=chain, at=at), applied)
     calls = latest_calls(recent) if firing.shortened else {}
