@@ -8,7 +8,7 @@ One path: a driver asks whether a trigger is due, has it carried out, and applie
   outside context), `summarizers` (a model).
 - `executor`: its `Compactor` connects these for one session, and creates the events.
 - Drivers: `automatic` (a session of the library), `hooks` (a harness with a store), `store_watch`, the command
-  `lore compact`, and `trial`, which applies the events to a copy of a recording; `turns` and `costs` say what that saves.
+  `lore compact`, and `trial`, which applies the events to a copy of a recording; `turns` and `costs` say what it saves.
 """
 
 from typing import TYPE_CHECKING

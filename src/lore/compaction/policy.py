@@ -56,7 +56,6 @@ MARKER = (
 )
 TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
 NOTHING_LEFT = "nothing more can be removed"  # although more than 90 % of the window is full
-IN_LOOP, NO_PERSON = "inside a tool loop", "no person spoke"
 TOO_FEW = "no message can be removed (keep_recent = {:,})"
 
 
@@ -125,14 +124,10 @@ def judge_gap(inputs: PolicyInput) -> Firing | str:
     reason = f"a pause of {pause:,.0f} s (gap_secs = {settings.gap_secs:,})"
     if pause < settings.gap_secs:
         return reason
-    if _is_in_tool_loop(inputs.entries):
-        return IN_LOOP
-    if not _has_person(inputs):
-        return NO_PERSON
+    if fault := _between_exchanges_fault(inputs):
+        return fault
     firing, window = _prune_for("gap", inputs, reason), source_window(inputs)
-    if isinstance(firing, str) and window is not None:
-        return Firing("gap", window=window, reason=reason)
-    return firing
+    return Firing("gap", window=window, reason=reason) if isinstance(firing, str) and window is not None else firing
 
 
 def judge_cadence(inputs: PolicyInput) -> Firing | str:
@@ -145,11 +140,7 @@ def judge_cadence(inputs: PolicyInput) -> Firing | str:
         return f"no exchange ended since the last compaction; {reason}"
     if not count or count % settings.continuous_interval:
         return reason
-    if _is_in_tool_loop(inputs.entries):
-        return IN_LOOP
-    if count_messages(inputs.entries) <= settings.keep_recent:
-        return TOO_FEW.format(settings.keep_recent)
-    return _prune_for("cadence", inputs, reason) if _has_person(inputs) else NO_PERSON
+    return _between_exchanges_fault(inputs) or _prune_for("cadence", inputs, reason)
 
 
 TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | str]] = {
@@ -179,9 +170,12 @@ def _prune_for(trigger: Trigger, inputs: PolicyInput, reason: str) -> Firing | s
     return Firing(trigger, pruned, source_window(inputs), reason=reason)
 
 
-def _has_person(inputs: PolicyInput) -> bool:
-    """Return whether a person ever spoke; messages that were compacted away count."""
-    return inputs.activity.exchanges > 0 or has_real_activity(inputs.entries)
+def _between_exchanges_fault(inputs: PolicyInput) -> str:
+    """Return why a session is not between two exchanges of a person; empty if it is."""
+    if _is_in_tool_loop(inputs.entries):
+        return "inside a tool loop"
+    has_person = inputs.activity.exchanges > 0 or has_real_activity(inputs.entries)  # also before a compaction
+    return "" if has_person else "no person spoke"
 
 
 def _is_in_tool_loop(entries: Entries) -> bool:
