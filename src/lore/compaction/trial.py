@@ -28,7 +28,7 @@ from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AFTER_TURN, FULL
 from lore.compaction.settings import Compaction
-from lore.compaction.turns import Request, TurnCosts
+from lore.compaction.turns import TrialRequest, TurnCosts
 from lore.fold.step import Folding
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
@@ -109,7 +109,7 @@ class Trial:
         self._compactions = 0
         self._turn = 0  # number of the latest turn
         self._last: float | None = None  # when a turn last began or ended
-        self._open: Request | None = None
+        self._open: TrialRequest | None = None
         # the copy with the policy's compactions
         self._activity, self._folding = SessionActivity(), Folding(recorded())
         explain = None if tell is None else self._explain
@@ -237,7 +237,7 @@ class Trial:
             self._firings[-1].warm = self._costs.latest.is_warm(pause)
         tokens = self._sizes.tokens_of(chain.entries)
         removed = max(0, tokens - (self._copy_tokens() - self._added_tokens))
-        self._open = Request(
+        self._open = TrialRequest(
             event.turn, at, chain.model, chain.params, pause, tokens, removed, self._added_tokens, self._is_rewritten
         )
         self._is_rewritten, self._turn = False, event.turn

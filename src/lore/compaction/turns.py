@@ -28,7 +28,7 @@ from lore.model.state import Chain
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
-class Request(NamedTuple):
+class TrialRequest(NamedTuple):
     """A recorded request, and how its prompt differs with the policy. Tokens are estimates of its timeline."""
 
     turn: int
@@ -63,7 +63,7 @@ class TurnCosts:
         self._rules = rules
         self._lifetime: float | None = None  # of the cache, as it was billed last
 
-    def add(self, request: Request, chain: Chain) -> None:
+    def add(self, request: TrialRequest, chain: Chain) -> None:
         """Add a turn; `chain` is the recorded one at its end, with its usage."""
         request = request._replace(model=request.model or chain.model)
         is_measured = len(self.turns) > self.unbilled  # the usage of an earlier turn is known
@@ -84,7 +84,7 @@ class TurnCosts:
         turn = TurnCost(tokens, usage, price, _input_cost(usage, price), is_partial_count)
         self.turns.append((turn, self._with_policy(request, turn)))
 
-    def _with_policy(self, request: Request, turn: TurnCost) -> TurnCost:
+    def _with_policy(self, request: TrialRequest, turn: TurnCost) -> TurnCost:
         removed, added = (round(tokens * self.scale.rate) for tokens in (request.removed, request.added))
         change = PromptChange(self.scale.head, removed, added, request.is_rewritten)
         size = max(0, turn.tokens - removed + added)
@@ -93,7 +93,7 @@ class TurnCosts:
         cost = None if turn.cost is None else _input_cost(usage, price)
         return TurnCost(size, usage, price, cost, turn.is_partial)
 
-    def _cache_costs(self, request: Request, size: int, usage: Usage | None) -> c.CacheCosts:
+    def _cache_costs(self, request: TrialRequest, size: int, usage: Usage | None) -> c.CacheCosts:
         """Return the costs of a request whose prompt has `size` tokens."""
         return c.cache_costs(
             self._rules, request.model, request.at, size, usage=usage, params=request.params, lifetime=self._lifetime
