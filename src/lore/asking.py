@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from lore.errors import LoreError
+from lore.errors import LoreError, kind_of
+from lore.model.mask import mask
 from lore.model.state import Entry
 from lore.untrusted import one_line
 
@@ -51,6 +52,14 @@ class UnusableAnswerError(SummaryError):
     """An answer that cannot be read: the request is repeated once, with the fault in the prompt."""
 
 
+class AuthorSummarizer(Protocol):
+    """A summariser of an agent's author: it may return a text, and whatever it raises is a missing summary."""
+
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer | str:
+        """Return a summary."""
+        ...
+
+
 class Summarizer(Protocol):
     """Sums up what a compaction removes, or answers another prompt about it."""
 
@@ -59,6 +68,21 @@ class Summarizer(Protocol):
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary; raises SummaryError. Deterministic only if its class says so."""
         ...
+
+
+def answer_of(summarizer: AuthorSummarizer, request: SummaryRequest) -> SummaryAnswer:
+    """Return what any summariser answers; raises SummaryError for all else that it raises or returns."""
+    try:
+        answer = summarizer.summarize(request)
+    except SummaryError:
+        raise
+    except Exception as error:  # any error of an SDK: no request may fail for lack of a summary
+        raise SummaryError(one_line(mask(f"{type(error).__name__}: {error}"))) from error
+    if isinstance(answer, str):
+        return SummaryAnswer(answer)
+    if not isinstance(answer, SummaryAnswer):  # pyright: ignore[reportUnnecessaryIsInstance] - of a stranger's code
+        raise SummaryError(f"the summariser returned {kind_of(answer)}, where a text is due")
+    return answer
 
 
 Ask: TypeAlias = Callable[[str, str, int], SummaryAnswer]

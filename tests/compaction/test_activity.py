@@ -71,22 +71,18 @@ def test_retracted_message_is_counted_once():
 
 def test_retracted_message_ends_no_pause():
     events = [user_message("u1", T0), answer("a1"), user_message("u2", T1), event("remove", uuids=["u2"])]
-    assert (
-        tracked(*events).last_spoken(None)
-        == tracked(*events, user_message("u3", T2)).last_spoken(None)
-        == (True, AT[T0])
-    )
-    assert tracked(user_message("u1", T0), event("remove", uuids=["u1"])).last_spoken(None) == (False, None)
+    assert tracked(*events).spoken_at == tracked(*events, user_message("u3", T2)).spoken_at == AT[T0]
+    assert tracked(user_message("u1", T0), event("remove", uuids=["u1"])).spoken_at is None
 
 
 def test_last_spoken_precedes_the_waiting_message():
     events = [user_message("u1", T0), answer("a1"), user_message("u2", T1)]
-    assert tracked().last_spoken(None) == (False, None)
-    assert tracked(*events[:1]).last_spoken(None) == (False, None), "the first message ever follows none"
-    assert tracked(*events[:2]).last_spoken(None) == (True, AT[T0])
-    assert tracked(*events).last_spoken(None) == (True, AT[T0])
-    assert tracked(*events, user_message("u3", T2)).last_spoken(None) == (True, AT[T0]), "more words, same return"
-    assert tracked(*events, answer("a2")).last_spoken(None) == (True, AT[T1])
+    assert tracked().spoken_at is None
+    assert tracked(*events[:1]).spoken_at is None, "the first message ever follows none"
+    assert tracked(*events[:2]).spoken_at == AT[T0]
+    assert tracked(*events).spoken_at == AT[T0]
+    assert tracked(*events, user_message("u3", T2)).spoken_at == AT[T0], "more words, same return"
+    assert tracked(*events, answer("a2")).spoken_at == AT[T1]
 
 
 def test_untimed_compaction_has_the_turns_time():
@@ -98,16 +94,8 @@ def test_session_without_times_is_untimed(at):
     events = [user_message("u1", at), started(1, at), answer("a1")]
     assert tracked().is_timed
     assert not tracked(*events).is_timed
-    assert tracked(*events).last_spoken(None) == (True, None)
+    assert tracked(*events).spoken_at is None
     assert tracked(*events, user_message("u2", T0)).is_timed
-
-
-def test_agents_are_timed_separately():
-    header = event("session_started", session_id="s", user_id="ann")
-    other = event("append", agent_id="b", at=T1, item={"type": "user_message", "uuid": "u2", "text": "x"})
-    activity = tracked(header, user_message("u1", T0), answer("a1"), other, answer("a2"))
-    assert activity.last_spoken(None) == (True, AT[T0])
-    assert activity.last_spoken("b") == (True, AT[T1])
 
 
 def fed(*events):

@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.base import Firing, TimelineCut
+from lore.compaction.base import Firing
 from lore.compaction.executor import compaction_events
 from lore.model import events as e
 from lore.model.items import CompactDivider
@@ -21,7 +21,7 @@ def events_of(agent, firing, summary="so far", context=None):
 
 def test_compaction_has_two_events():
     agent = agent_of()
-    agent.take(events_of(agent, Firing("cadence", TimelineCut(4))))
+    agent.take(events_of(agent, Firing("cadence", tuple(agent.entries())[:4])))
     started, applied = agent.made[0][0]
     assert started == e.CompactStarted(trigger="cadence", pre_tokens=applied.pre_tokens, at=AT)
     assert (applied.trigger, applied.at, applied.preserved_uuids) == ("cadence", AT, ("u7", "a8", "u10", "a11"))
@@ -42,7 +42,7 @@ def test_held_calls_precede_kept_entries():
 
 def test_overflow_without_summary_leaves_its_marker():
     agent = agent_of()
-    agent.take(events_of(agent, Firing("overflow", TimelineCut(4), marker="[4 went]"), ""))
+    agent.take(events_of(agent, Firing("overflow", tuple(agent.entries())[:4], marker="[4 went]"), ""))
     assert bytes(agent.entries()[0].item.summary) == b'"[4 went]"'
 
 
@@ -53,7 +53,7 @@ def test_results_are_cut_without_pruning():
     agent.calls(1, output="x" * 9_000)
     agent.turn()
     agent.do("patch_tool_call", call_id="c3", status="failed", error="y" * 9_000)
-    agent.take(events_of(agent, Firing("overflow", TimelineCut(0), shortened=(("c3", "cut"), ("gone", "x"))), ""))
+    agent.take(events_of(agent, Firing("overflow", shortened=(("c3", "cut"), ("gone", "x"))), ""))
     assert [type(entry) for entry in agent.made[0][0]] == [e.ToolResultCleared, e.PatchToolCall]
     call = agent.entries()[1].item
     assert (bytes(call.output), bytes(call.error), call.status) == (b'"cut"', b'"cut"', "failed")
@@ -113,7 +113,7 @@ def test_unsent_outside_context_survives_a_compaction():
 
 def test_summary_may_hold_any_text():
     agent = agent_of()
-    agent.take(events_of(agent, Firing("manual", TimelineCut(4)), 'a "b" \ud83d \x00 </x>\u2028'))
+    agent.take(events_of(agent, Firing("manual", tuple(agent.entries())[:4]), 'a "b" \ud83d \x00 </x>\u2028'))
     agent.restart("log")
     assert isinstance(agent.entries()[0].item, CompactDivider)
 

@@ -10,7 +10,7 @@ from helpers.waiting import Script
 from lore.asking import SummaryAnswer
 from lore.compaction.activity import SessionActivity
 from lore.compaction.entries import tokens_of
-from lore.compaction.executor import Dependencies, execute, judge_moment
+from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.hooks import Continuous
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
@@ -66,9 +66,9 @@ def add_exchanges(session, question, answer):
 
 def compacted(state, tracker, settings, trigger, summarizer):
     notes = []
-    firing = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
-    compaction = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=notes.append), at=None)
-    return compaction, notes
+    compactor = Compactor(settings, Dependencies(summarizer, tell=notes.append), tracker)
+    firing = compactor.due(state.chain(MAIN), (trigger,), None)
+    return firing and compactor.compact(state, MAIN, firing, None), notes
 
 
 def test_compaction_that_enlarges_the_prompt_is_refused():
@@ -133,11 +133,9 @@ def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
 def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, window, trigger):
     state, tracker = tracked_state(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
     settings = Compaction(keep_recent=keep, summary_tokens=tokens, window=window, continuous_interval=1)
-    firing = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
-    if firing is None:
+    compaction, _ = compacted(state, tracker, settings, trigger, Verbose(max(1, answer)))
+    if compaction is None:
         return
-    model = Verbose(max(1, answer))
-    compaction = execute(state, MAIN, firing, settings, Dependencies(model), at=None)
     for item in compaction.events:
         if isinstance(item, CompactApplied):
             assert item.post_tokens < item.pre_tokens

@@ -5,7 +5,8 @@ import pytest
 from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.activity import SessionActivity
 from lore.compaction.entries import tokens_of
-from lore.compaction.executor import Dependencies, judge_moment, prepare, token_scale
+from lore.compaction.executor import Compactor, Dependencies, token_scale
+from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.model.events import MAIN
 from model.making import Fold, append, event, said, started, user
@@ -17,7 +18,7 @@ class Noting:
     name = "noting"
 
     def __init__(self, *, fails=False):
-        self.order, self.learnt, self.fails = [], [], fails
+        self.order, self.learnt, self.notes, self.fails = [], [], [], fails
 
     def before_drop(self, entries, stop):
         self.learnt += [entries[at].item.uuid for at in range(stop)]
@@ -40,13 +41,9 @@ def talk(count, *, size=400):
     return fold.state, tracker
 
 
-def firing_of(state, tracker, settings, trigger):
-    return judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
-
-
 def prepared(state, tracker, noting, settings, trigger="manual"):
-    firing = firing_of(state, tracker, settings, trigger)
-    return prepare(state, MAIN, firing, settings, Dependencies(noting, memory=noting))
+    compactor = Compactor(settings, Dependencies(noting, tell=noting.notes.append, memory=noting), tracker)
+    return compactor.prepare(state, MAIN, compactor.due(state.chain(MAIN), (trigger,), None), None)
 
 
 def test_pruned_messages_are_learnt_before_the_summary():
@@ -63,7 +60,9 @@ def test_overflow_learns_from_all_dropped_messages(share, stay):
     compaction = prepared(state, tracker, noting, Compaction(window=window, summary_tokens=10), "overflow")
     uuids = [entry.item.uuid for entry in state.chain(MAIN).entries]
     assert noting.learnt == uuids[: len(uuids) - stay]
-    assert compaction.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
+    assert [
+        entry.item.uuid for entry in compaction.firing.pruned
+    ] == noting.learnt  # a summary that failed changes nothing of that
 
 
 def test_overflow_without_model_uses_rule_based_summary():
@@ -83,11 +82,10 @@ def test_calm_overflow_needs_a_summary():
 
 def test_final_overflow_is_reported():
     state, tracker = talk(12)
-    notes = []
+    noting = Noting()
     for window in (400, 500):
-        firing = firing_of(state, tracker, Compaction(window=window, summary_tokens=10), "overflow")
-        prepare(state, MAIN, firing, Compaction(), Dependencies(Noting(), tell=notes.append))
-    assert notes == ["the messages that stay fill more than 90 % of the window: nothing more can be removed"]
+        prepared(state, tracker, noting, Compaction(window=window, summary_tokens=10), "overflow")
+    assert noting.notes == ["the messages that stay fill more than 90 % of the window: nothing more can be removed"]
 
 
 def billed_as(*bills):
@@ -104,6 +102,10 @@ def billed_as(*bills):
     return fold.state.chain(MAIN), tracker
 
 
+def overflow(chain, tracker, settings):
+    return Compactor(settings, Dependencies(Extractive()), tracker).due(chain, ("overflow",), None)
+
+
 def test_kept_entries_are_measured_in_billed_tokens():
     chain, tracker = billed_as(1_100, 1_300, 1_500)
     scale, estimate = token_scale(tracker, chain), tokens_of(chain.entries)
@@ -117,8 +119,7 @@ def test_impossible_usage_is_not_used_for_measuring(bills):
     chain, tracker = billed_as(*bills)
     assert token_scale(tracker, chain).rate == 1
     settings = Compaction(window=360, keep_recent=2, summary_tokens=50)
-    assert (firing := judge_moment(tracker, chain, settings, ("overflow",), now=None)) is not None
-    assert firing.trigger == "overflow"
+    assert overflow(chain, tracker, settings).trigger == "overflow"
 
 
 @pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])
@@ -131,4 +132,4 @@ def test_billed_rate_has_bounds(bills, rate):
 def test_window_is_compared_with_billed_tokens(window, fires):
     chain, tracker = billed_as(1_100, 1_500, 1_900)
     settings = Compaction(window=window, summary_tokens=10)
-    assert (judge_moment(tracker, chain, settings, ("overflow",), now=None) is not None) is fires
+    assert (overflow(chain, tracker, settings) is not None) is fires

@@ -45,8 +45,11 @@ class Waiting:
 class Failing:
     name = "failing"
 
+    def __init__(self, error=SummaryError):
+        self.error = error
+
     def summarize(self, request):
-        raise SummaryError("nobody is there")
+        raise self.error("nobody is there")
 
 
 @pytest.fixture
@@ -183,12 +186,13 @@ def test_entries_pruned_meanwhile_cancel_the_compaction(session):
     assert [divider.uuid for divider in dividers(session)] == ["d"]
 
 
-def test_failed_summary_prunes_nothing(session):
+@pytest.mark.parametrize("error", [SummaryError, ValueError])
+def test_failed_summary_prunes_nothing(session, error):
     notes = []
     for number in range(1, 5):
         exchange(session, number, number)
     before = session.head
-    failing = Continuous(session, GAP, Dependencies(Failing(), tell=notes.append), explain=notes.append)
+    failing = Continuous(session, GAP, Dependencies(Failing(error), tell=notes.append), explain=notes.append)
     assert failing.before_turn(NOW + 500) is None
     assert (session.head, dividers(session)) == (before, [])
     assert "nobody is there" in notes[-1]

@@ -1,8 +1,7 @@
-"""Where a compaction cuts."""
+"""What a compaction removes."""
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.base import TimelineCut
-from lore.compaction.policy import find_cut, kept_entries, opening_entries, pruned_entries
+from lore.compaction.policy import kept_entries, opening_entries, prunable_entries
 
 
 def names(entries):
@@ -15,25 +14,22 @@ def exchanges(count):
 
 def test_recent_messages_are_kept():
     entries = exchanges(4).entries()
-    cut = find_cut(entries, 4)
-    assert cut == TimelineCut(4)
-    assert (names(pruned_entries(entries, cut)), names(kept_entries(entries, cut))) == (
-        names(entries)[:4],
-        names(entries)[4:],
-    )
+    pruned = prunable_entries(entries, 4)
+    assert names(pruned) == names(entries)[:4]
+    assert names(kept_entries(entries, pruned)) == names(entries)[4:]
 
 
-def test_cut_names_the_exchange_it_divides():
+def test_opening_is_the_divided_exchange():
     agent = exchanges(1)
     agent.user("do it")
     for _ in range(4):
         agent.calls(1)
-    cut = find_cut(agent.entries(), 2)
-    assert cut == TimelineCut(5, (), 2)
-    assert names(opening_entries(agent.entries(), cut)) == names(agent.entries())[2:5]
+    pruned = prunable_entries(agent.entries(), 2)
+    assert names(pruned) == names(agent.entries())[:5]
+    assert names(opening_entries(agent.entries(), pruned)) == names(agent.entries())[2:5]
 
 
-def test_second_cut_of_an_exchange_names_its_rest():
+def test_opening_of_a_compacted_exchange_is_its_rest():
     agent = exchanges(1)
     agent.user("do it")
     for _ in range(4):
@@ -41,9 +37,9 @@ def test_second_cut_of_an_exchange_names_its_rest():
     agent.squeeze(2)
     for _ in range(3):
         agent.calls(1)
-    cut = find_cut(agent.entries(), 2)
-    assert cut == TimelineCut(4, (), 1)
-    assert names(opening_entries(agent.entries(), cut)) == names(agent.entries())[1:4]
+    pruned = prunable_entries(agent.entries(), 2)
+    assert names(pruned) == names(agent.entries())[:4]
+    assert names(opening_entries(agent.entries(), pruned)) == names(agent.entries())[1:4]
 
 
 def test_parallel_calls_stay_with_their_text():
@@ -55,17 +51,17 @@ def test_parallel_calls_stay_with_their_text():
         call = {"type": "tool_call", "uuid": f"t-{number}", "call_id": f"c-{number}", "name": "read", "input": {}}
         agent.item("main", **call, status="completed", output="x", response_id="r-1")
     agent.answer()
-    cut = find_cut(agent.entries(), 2)
-    assert names(kept_entries(agent.entries(), cut))[0] == "a-text"
+    pruned = prunable_entries(agent.entries(), 2)
+    assert names(kept_entries(agent.entries(), pruned))[0] == "a-text"
 
 
 def test_running_call_is_kept_with_its_response():
     agent = exchanges(1)
     agent.calls(2, finish=False)
     agent.play([("exchange", "main", None)] * 3)
-    cut = find_cut(agent.entries(), 2)
-    assert cut.running_places == (2, 3)
-    assert names(kept_entries(agent.entries(), cut))[:2] == names(agent.entries())[2:4]
+    pruned = prunable_entries(agent.entries(), 2)
+    assert names(pruned) == [*names(agent.entries())[:2], *names(agent.entries())[4:8]]
+    assert names(kept_entries(agent.entries(), pruned))[:2] == names(agent.entries())[2:4]
 
 
 def test_unanswered_messages_are_kept():
@@ -73,14 +69,14 @@ def test_unanswered_messages_are_kept():
     agent.user("first")
     agent.inject()
     agent.user("second")
-    assert find_cut(agent.entries(), 0) == TimelineCut(6)
+    assert names(prunable_entries(agent.entries(), 0)) == names(agent.entries())[:6]
 
 
 def test_unsent_results_are_kept():
     agent = exchanges(3)
     agent.user("do it")
     agent.calls(3)
-    assert find_cut(agent.entries(), 1) == TimelineCut(7, (), 6)
+    assert names(prunable_entries(agent.entries(), 1)) == names(agent.entries())[:7]
 
 
 def test_opaque_items_do_not_count_as_messages():
@@ -88,7 +84,7 @@ def test_opaque_items_do_not_count_as_messages():
     agent.item("main", type="opaque", uuid="o1", record=1)
     agent.play([("exchange", "main", None)])
     agent.item("main", type="opaque", uuid="o2", record=2)
-    cut = find_cut(agent.entries(), 2)
-    assert names(kept_entries(agent.entries(), cut))[-1] == "o2"
-    assert len(kept_entries(agent.entries(), cut)) == 3
-    assert "o1" in names(pruned_entries(agent.entries(), cut))
+    pruned = prunable_entries(agent.entries(), 2)
+    assert names(kept_entries(agent.entries(), pruned))[-1] == "o2"
+    assert len(kept_entries(agent.entries(), pruned)) == 3
+    assert "o1" in names(pruned)

@@ -4,7 +4,7 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore.compaction.entries import count_messages, tokens_of
-from lore.compaction.policy import RESULT_KEPT, plan_overflow, pruned_entries, shorten_result
+from lore.compaction.policy import RESULT_KEPT, plan_overflow, shorten_result
 
 
 def call(output):
@@ -51,7 +51,7 @@ def test_overflow_keeps_room_for_a_summary(reserve):
     entries = agent.entries()
     plan = plan_overflow(entries, 2_000, reserve=reserve)
     assert plan.tokens == 550 + max(reserve, 37)
-    assert count_messages(pruned_entries(entries, plan.cut)) == 20
+    assert count_messages(plan.pruned) == 20
 
 
 @pytest.mark.parametrize(("overhead", "fires"), [(9_000, False), (10_500, True)])
@@ -75,4 +75,4 @@ def test_small_gain_waits_for_a_full_window(size, stay):
     plan = plan_overflow(
         entries, 12_000, overhead=8_500 - tokens_of(entries)
     )  # 71 %, and below 70 % without two messages
-    assert (None if plan is None else len(entries) - count_messages(pruned_entries(entries, plan.cut))) == stay
+    assert (None if plan is None else len(entries) - count_messages(plan.pruned)) == stay

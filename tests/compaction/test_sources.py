@@ -28,7 +28,7 @@ def ask(tmp_path):
         )
         notes = []
         settings = Compaction(context_sources=sources, context_token_cap=cap)
-        answers = outside_context(settings, WINDOW, **ASKING, environ=environ, tell=notes.append, seconds=seconds)
+        answers = outside_context(settings, ASKING, WINDOW, environ=environ, tell=notes.append, seconds=seconds)
         return "\n\n".join(answer.text for answer in answers), notes
 
     return ask_sources

@@ -10,7 +10,6 @@ import pytest
 from helpers.each import each
 from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import SessionActivity
-from lore.compaction.base import TimelineCut
 from lore.compaction.entries import count_messages, has_real_activity
 from lore.compaction.policy import (
     AFTER_TURN,
@@ -18,7 +17,6 @@ from lore.compaction.policy import (
     PolicyInput,
     find_due,
     plan_overflow,
-    pruned_entries,
 )
 from lore.compaction.settings import Compaction, ContextSource
 from lore.store.locks import trylock
@@ -80,9 +78,9 @@ def asked(made, before, agent):
 GAP = Compaction(gap_secs=900, keep_recent=2, context_sources=(ContextSource("mail", ("mail",)),))
 
 
-def gap(made, settings=GAP, **more):
+def gap(made, settings=GAP):
     seen = SessionActivity(made.events).chain()
-    return find_due(PolicyInput(seen, made.entries(), settings, NOON, **more), BEFORE_TURN)
+    return find_due(PolicyInput(seen, made.entries(), settings, NOON), BEFORE_TURN)
 
 
 @pytest.mark.parametrize(("pause", "fires"), [(899, False), (900, True), (7_200, True)])
@@ -91,9 +89,9 @@ def test_gap_fires_from_gap_secs(pause, fires):
 
 
 def test_gap_is_measured_by_agent():
-    made = session(3_000, 2_000, 1_000, agent="hand", back=0)
-    assert gap(made, agent="hand").trigger == "gap"
-    assert gap(made, agent="other") is None
+    """An agent and its user have a session of their own."""
+    assert gap(session(3_000, 2_000, 1_000, agent="hand", back=0)).trigger == "gap"
+    assert gap(session(agent="other", back=0)) is None
 
 
 # the activity gate
@@ -144,11 +142,6 @@ def filled(count, size, *, output=0):
     return made.entries()
 
 
-def drained(entries, plan):
-    """Count the messages that an overflow removes."""
-    return count_messages(pruned_entries(entries, plan.cut))
-
-
 def test_overflow_begins_above_70_percent():
     assert plan_overflow(filled(14, 50), 1_000) is None
     assert plan_overflow(filled(14, 50), 999) is not None
@@ -156,13 +149,13 @@ def test_overflow_begins_above_70_percent():
 
 def test_overflow_stage_1_keeps_ten_messages():
     plan = plan_overflow(filled(16, 50), 1_000)
-    assert (drained(filled(16, 50), plan), plan.cut, plan.shortened, plan.final) == (6, TimelineCut(6), (), False)
+    assert (plan.pruned, plan.shortened, plan.final) == (tuple(filled(16, 50))[:6], (), False)
     assert plan.tokens <= 700
 
 
 def test_overflow_stage_2_keeps_four_messages_and_marker():
     plan = plan_overflow(filled(12, 70), 1_000)
-    assert (drained(filled(12, 70), plan), plan.cut) == (8, TimelineCut(8))
+    assert plan.pruned == tuple(filled(12, 70))[:8]
     assert plan.marker == (
         "[System: 8 earlier messages were removed due to context overflow. The conversation continues from here. "
         "Use /compact for smarter summarization.]"
@@ -170,7 +163,7 @@ def test_overflow_stage_2_keeps_four_messages_and_marker():
 
 
 def test_overflow_above_90_percent_skips_stage_1():
-    assert drained(filled(20, 46), plan_overflow(filled(20, 46), 1_000)) == 16
+    assert count_messages(plan_overflow(filled(20, 46), 1_000).pruned) == 16
 
 
 def test_overflow_stage_3_cuts_long_results():

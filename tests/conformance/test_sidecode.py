@@ -8,7 +8,7 @@ import json
 import pytest
 
 from helpers.states import dump_state, restored
-from lore.compaction.base import Firing, TimelineCut
+from lore.compaction.base import Firing
 from lore.compaction.executor import compaction_events
 from lore.prompt.base import Rules
 from lore.session import event
@@ -103,7 +103,7 @@ def test_outside_context_precedes_the_next_user_message(rules):
     log = own_log()[:6]
     ask = event("append", item={"type": "user_message", "uuid": "ask", "text": "and now?"})
     session = restored([*log, ask], rules=rules)
-    firing = Firing("manual", TimelineCut(2))
+    firing = Firing("manual", tuple(session.state.main().entries)[:2])
     made = compaction_events(session.state, "main", firing, "so far", "news")
     for each in made:
         session.apply(each)

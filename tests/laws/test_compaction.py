@@ -17,12 +17,12 @@ from lore.compaction.policy import (
     AFTER_TURN,
     BEFORE_TURN,
     PolicyInput,
-    find_cut,
     find_due,
     kept_entries,
     opening_entries,
+    place_after,
     plan_overflow,
-    pruned_entries,
+    prunable_entries,
 )
 from lore.compaction.settings import Compaction
 from lore.model import events as e
@@ -141,10 +141,10 @@ keeps = st.integers(0, 8)
 @given(scripts(), keeps)
 def test_cut_keeps_last_messages_and_whole_responses(script, keep):
     entries = timeline(script)
-    cut = find_cut(entries, keep)
-    if cut is None:
+    pruned = prunable_entries(entries, keep)
+    if not pruned:
         return
-    stay, pruned = kept_entries(entries, cut), pruned_entries(entries, cut)
+    stay = kept_entries(entries, pruned)
     assert sorted([*stay, *pruned], key=list(entries).index) == list(entries)
     last = [entry for entry in entries if is_message(entry.item)][-keep:] if keep else []
     assert all(entry in stay for entry in last)
@@ -158,14 +158,13 @@ def test_cut_keeps_last_messages_and_whole_responses(script, keep):
 @given(scripts(), keeps)
 def test_cut_in_exchange_names_its_beginning(script, keep):
     entries = timeline(script)
-    cut = find_cut(entries, keep)
-    if cut is None or cut.exchange is None:
-        assert cut is None or opening_entries(entries, cut) == ()
+    pruned = prunable_entries(entries, keep)
+    opening, place = opening_entries(entries, pruned), place_after(entries, pruned)
+    if not opening:
         return
-    assert is_real(entries[cut.exchange].item) or isinstance(entries[cut.exchange - 1].item, CompactDivider)
-    between = [entries[at] for at in range(cut.exchange + 1, min(cut.place + 1, len(entries)))]
-    assert not any(is_real(entry.item) for entry in between)
-    assert set(map(id, opening_entries(entries, cut))) <= set(map(id, pruned_entries(entries, cut)))
+    assert pruned[-len(opening) :] == opening
+    assert is_real(opening[0].item) or isinstance(pruned[-len(opening) - 1].item, CompactDivider)
+    assert not any(is_real(entry.item) for entry in [*opening[1:], entries[place]])
 
 
 ODD = [("exchange", "main", None), ("compact", "main", 3), *[("exchange", "main", None)] * 3]
@@ -187,7 +186,7 @@ def test_overflow_plan_equals_its_result(script, window, overhead):
     assert overhead + tokens_of(after) == plan.tokens
     assert plan.final == (plan.tokens > window * 0.9)
     remaining_ids = {entry.item.uuid for entry in after}
-    drained = [entry.item.uuid for entry in pruned_entries(entries, plan.cut) if is_message(entry.item)]
+    drained = [entry.item.uuid for entry in plan.pruned if is_message(entry.item)]
     assert drained == [
         entry.item.uuid for entry in entries if is_message(entry.item) and entry.item.uuid not in remaining_ids
     ]
@@ -221,11 +220,11 @@ def test_due_compactions_apply_to_real_recording(recording):
         nonlocal fired, applied
         chain = with_streamed_text(read.state.chain(event.chain))
         activity, at = tracker.chain(event.chain), parse_timestamp(event.at)
-        firing = find_due(PolicyInput(activity, chain.entries, settings, at, event.agent_id), when)
+        firing = find_due(PolicyInput(activity, chain.entries, settings, at), when)
         if firing is None:
             return
         fired += 1
-        stay, pruned = kept_entries(chain.entries, firing.cut), pruned_entries(chain.entries, firing.cut)
+        stay, pruned = kept_entries(chain.entries, firing.pruned), firing.pruned
         assert not {entry.group for entry in stay} & {entry.group for entry in pruned}
         for compaction_event in compaction_events(read.state, event.chain, firing, "so far", at=event.at):
             assert read._folding.apply(compaction_event) == ()

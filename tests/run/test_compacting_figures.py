@@ -8,7 +8,8 @@ from msgspec import structs
 
 from helpers.each import each
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.trial import PromptChange, TrialOutcome, usage_after_pruning
+from lore.compaction.trial import TrialOutcome
+from lore.compaction.turns import PromptChange, usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.compacted import verdict

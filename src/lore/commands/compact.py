@@ -25,9 +25,9 @@ from lore.cache.rules import DatedRules
 from lore.commands import common, flags
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
-from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
+from lore.compaction.costs import PromptSizes, billed_lifetime, cache_costs, compaction_cost, summary_price
 from lore.compaction.entries import tokens_of
-from lore.compaction.executor import execute, judge_moment, token_scale
+from lore.compaction.executor import Compactor, token_scale
 from lore.compaction.policy import TRIGGERS
 from lore.compaction.settings import TRIAL_SETTINGS, Compaction
 from lore.compaction.store_watch import Hands, Watch
@@ -37,7 +37,7 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
-from lore.model.events import CompactApplied, Event, SessionStarted, encode
+from lore.model.events import CompactApplied, ContextPersisted, Event, encode
 from lore.model.results.compact import CompactResult, FiredTrigger
 from lore.model.times import parse_timestamp
 from lore.plugins import entry_points
@@ -220,20 +220,15 @@ class SessionCompaction:
     """A compaction. Creating it reads the session (raises LoreError). Call `locked`, `make`, `result` in this order."""
 
     def __init__(self, path: str, options: Options, policy: Compaction, rules: DatedRules) -> None:
-        self._path, self._policy, self._rules = path, policy, rules
-        self._address = address_of(path)
-        self._problems, self._log = Problems(), options.log
+        self._path, self._policy, self._rules, self._log = path, policy, rules, options.log
+        self._problems, self._activity = Problems(), SessionActivity()
         opened = options.open(path, self._problems)
         recording = session_log(opened, "events: there is no session to compact", hint=HINT_CONVERT)
-        self._tracker, self._header = SessionActivity(), None
         for read in recording.reads():
             event: Event = read.value  # pyright: ignore[reportAssignmentType]
             recording.apply(read, event)
-            if self._header is None and isinstance(event, SessionStarted):
-                self._header: SessionStarted | None = event
-            self._tracker.add(event)
-        self._session = recording.state
-        self._chain = self._session.main()
+            self._activity.add(event)
+        self._session, self._chain = recording.state, recording.state.main()
 
     @contextmanager
     def locked(self, settings: Settings) -> Generator[SessionMemory | None]:
@@ -242,32 +237,33 @@ class SessionCompaction:
         Yields the memory that a stored session belongs to; None for a log, or if nothing of it is remembered. Raises
         LoreError if another compaction holds the lock.
         """
+        address, header = address_of(self._path), self._activity.header
         with ExitStack() as stack:
             store = None
-            if self._address is not None:
-                store = stack.enter_context(closing(open_existing(self._address.url, common.tell)))
-            agent, user = self._tracker.agent or "", self._tracker.user or ""
-            if not stack.enter_context(trylock(store or f"jsonl:{self._path}", agent, user)):
+            if address is not None:
+                store = stack.enter_context(closing(open_existing(address.url, common.tell)))
+            if not stack.enter_context(trylock(store or f"jsonl:{self._path}", *self._activity.owner)):
                 label = corpus.show(self._path)
                 message = f"another compaction is at work on {label}, or on another session of this user there"
                 raise LoreError(message, hint="nothing was done: run the command again later")
-            make, memory = None if store is None else memory_maker(settings), None
-            if store is not None and make is not None and self._header is not None:
-                store_memory = make(store, settings, self._policy, tell=common.tell, clock=time.time)
-                memory = store_memory.of_session(self._header)
-            yield memory
+            make = None if store is None or header is None else memory_maker(settings)
+            if make is None or store is None or header is None:
+                yield None
+            else:
+                yield make(store, settings, self._policy, tell=common.tell, clock=time.time).of_session(header)
 
     def make(self, trigger: Trigger, memory: SessionMemory | None) -> CompactionOutcome | str:
         """Return the outcome with the events to write, or the reason for writing nothing; raises SummaryError."""
-        session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
-        dependencies = dependencies_of(policy, common.tell, session.id, tracker.agent or "", tracker.user or "")
-        firing = judge_moment(tracker, chain, policy, (trigger,), now=now, tell=self._log)
+        chain, activity, policy, now = self._chain, self._activity, self._policy, time.time()
+        dependencies = dependencies_of(policy, common.tell, self._session.id, *activity.owner)
+        compactor = Compactor(policy, dependencies._replace(memory=memory), activity, explain=self._log)
+        firing = compactor.due(chain, (trigger,), now)
         few = f"Nothing was compacted: there are no messages except the last {policy.keep_recent}, which stay"
         if firing is None:
-            if trigger == "gap" and policy.gap_secs and not tracker.chain(chain.id).is_timed:
+            if trigger == "gap" and policy.gap_secs and not activity.chain(chain.id).is_timed:
                 return f"Nothing was compacted: {UNTIMED}."
             return f"{few}." if trigger == "manual" else f"Nothing was compacted: no {trigger} is due."
-        outcome = execute(session, chain.id, firing, policy, dependencies._replace(memory=memory), at=now)
+        outcome = compactor.compact(self._session, chain.id, firing, now)
         if outcome.events:
             return outcome
         reason = f"Nothing was compacted: {outcome.refused}" if outcome.refused else few
@@ -294,16 +290,22 @@ class SessionCompaction:
     def _describe(self, outcome: CompactionOutcome) -> FiredTrigger:
         """Return the figures of a compaction, with its cost if the prices of the chain's model are known."""
         session, chain, now = self._session, self._chain, time.time()
-        folding, scale = Folding(session), token_scale(self._tracker, chain)
+        folding, scale = Folding(session), token_scale(self._activity, chain)
         for event in outcome.events:
             folding.apply(event)
         size, new_size = (scale.prompt(tokens_of(version.entries)) for version in (chain, folding.chain(chain.id)))
-        sizes = PromptSizes(size, new_size + outcome.context_tokens, scale.head if outcome.changes_history else size)
-        cache = session_costs(session, chain, self._rules, now, size)
+        only_adds = all(isinstance(event, ContextPersisted) for event in outcome.events)  # then all of it is read again
+        sizes = PromptSizes(size, new_size + outcome.context_tokens, size if only_adds else scale.head)
+        usage = None if chain.last is None else chain.last.usage
+        cache = cache_costs(
+            self._rules, chain.model or session.model, now, size, session.dialect or "", usage=usage,
+            params=chain.params, lifetime=billed_lifetime(usage),
+        )  # fmt: skip
         summary_input = max(0, size - scale.head) if outcome.pruned else 0
         end = None if chain.last is None else parse_timestamp(chain.last.at)
         is_warm = cache.is_warm(None if end is None else now - end)
-        cost = compaction_cost(sizes, cache, is_warm, summary_price(self._rules, self._policy, summary_input, now))
+        price = summary_price(self._rules, self._policy, summary_input, now)
+        cost = compaction_cost(sizes, cache, price, warm=is_warm)
         return FiredTrigger(
             trigger=outcome.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=outcome.kept,
             pruned=outcome.pruned, context_tokens=outcome.context_tokens, before_tokens=size,

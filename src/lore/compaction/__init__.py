@@ -1,4 +1,15 @@
-"""When to compact, with what summary, which outside context, what to remember (`base` has the words)."""
+"""When to compact, with what summary, which outside context, what to remember (`base` has the words).
+
+One path: a driver asks whether a trigger is due, has it carried out, and applies the events to its session.
+
+- `activity` follows a session's events: exchanges, pauses, requests.
+- `policy` decides which trigger is due, and names the entries to remove. Pure, as are `entries`, `transcripts`.
+- `summaries` gets a summary from any summariser: `extractive` (by rule), `commands` (which also asks the sources of
+  outside context), `summarizers` (a model).
+- `executor`: its `Compactor` connects these for one session, and creates the events.
+- Drivers: `automatic` (a session of the library), `hooks` (a harness with a store), `store_watch`, the command
+  `lore compact`, and `trial`, which applies the events to a copy of a recording; `turns` and `costs` say what it saves.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
-from lore.asking import SummaryAnswer, SummaryError, SummaryRequest
+from lore.asking import AuthorSummarizer, SummaryError
 from lore.compaction.activity import SessionActivity
-from lore.compaction.base import Waiting
-from lore.compaction.executor import Dependencies, execute, judge_moment
+from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AUTOMATIC, NOTHING_LEFT
 from lore.compaction.settings import Compaction
@@ -17,41 +15,10 @@ from lore.errors import MisuseError, kind_of
 from lore.events.strict import expect, reject_unknown_names
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
-from lore.model.mask import mask
 from lore.model.state import FoldedSession, with_streamed_text
 from lore.model.times import parse_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
-from lore.untrusted import one_line
-
-
-class AuthorSummarizer(Protocol):
-    """A summariser of the agent's author; `lore.asking.Summarizer` is one."""
-
-    def summarize(self, request: SummaryRequest) -> SummaryAnswer | str:
-        """Return a summary; any error is a missing one."""
-        ...
-
-
-class _SafeSummarizer:
-    """A summariser of the agent's author: if it raises, there is no summary; a text is an answer."""
-
-    def __init__(self, summarizer: AuthorSummarizer) -> None:
-        self._summarizer, self.name = summarizer, "own"
-
-    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Return its answer; raises SummaryError."""
-        try:
-            answer = self._summarizer.summarize(request)
-        except SummaryError:
-            raise
-        except Exception as error:  # any error of an SDK: no request may fail for lack of a summary
-            raise SummaryError(one_line(mask(f"{type(error).__name__}: {error}"))) from error
-        if isinstance(answer, str):
-            return SummaryAnswer(answer)
-        if not isinstance(answer, SummaryAnswer):  # pyright: ignore[reportUnnecessaryIsInstance] - of a stranger's code
-            raise SummaryError(f"the summariser returned {kind_of(answer)}, where a text is due")
-        return answer
 
 
 class CompactionPolicy:
@@ -91,48 +58,53 @@ class CompactionPolicy:
             raise MisuseError(message, hint="it gets a lore.asking.SummaryRequest, and returns a text")
         expect(tell, Callable, "tell", "a function that takes a text")  # pyright: ignore[reportArgumentType]
         self.needs_clock = gap_secs > 0  # without times no pause is known
-        self.dependencies = Dependencies(_SafeSummarizer(summarizer) if summarizer else Extractive(), tell=tell)
+        self.dependencies = Dependencies(summarizer or Extractive(), tell=tell)
 
     def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:
         """Return a function that returns the events of the compaction that is due in one session, or why it failed."""
-        activity, waiting = SessionActivity(), Waiting()
-        followers.append(activity)
-        reported_reasons = set[str]()  # the reasons of the problems since the last compaction
+        compaction = _SessionCompaction(self.settings, self.dependencies)
+        followers.append(compaction.compactor.activity)
+        return compaction.due_events
 
-        def due_events(state: FoldedSession, chain: str, at: str | None) -> Iterable[Event | Problem]:
-            now, folded, problems = parse_timestamp(at), with_streamed_text(state.chain(chain)), list[Event | Problem]()
 
-            def note(message: str, code: Code = Code.COMPACTION) -> None:
-                self.dependencies.tell(message)
-                reason = message.partition(":")[0]
-                if reason not in reported_reasons:
-                    problems.append(Problem(code, message))
-                reported_reasons.add(reason)
+class _SessionCompaction:
+    """Compacts one session, and reports each reason why nothing was compacted once until it is."""
 
-            def route(message: str) -> None:
-                if message.endswith(NOTHING_LEFT):
-                    note(message)
-                else:
-                    self.dependencies.tell(message)
+    def __init__(self, settings: Compaction, dependencies: Dependencies) -> None:
+        self._tell = dependencies.tell
+        dependencies = dependencies._replace(tell=self._route)
+        self.compactor = Compactor(settings, dependencies, SessionActivity(), explain=self._explain)
+        self._problems: list[Event | Problem] = []
+        self._reported_reasons = set[str]()  # since the last compaction
 
-            def explain(decision: str) -> None:
-                if decision.endswith(NOTHING_LEFT):
-                    note(decision)
+    def due_events(self, state: FoldedSession, chain: str, at: str | None) -> Iterable[Event | Problem]:
+        """Return the events of the compaction that is due, or why it failed."""
+        compactor, now, problems = self.compactor, parse_timestamp(at), list[Event | Problem]()
+        self._problems = problems
+        firing = compactor.due(with_streamed_text(state.chain(chain)), AUTOMATIC, now)
+        if firing is None:
+            return problems
+        try:
+            outcome = compactor.compact(state, chain, firing, now)
+        except SummaryError as error:
+            self._report(f"nothing was compacted, there is no summary: {error.message}", Code.CALL_FAILED)
+            return problems
+        if outcome.refused:
+            self._report(f"no {outcome.trigger} compaction: {outcome.refused}")
+        elif outcome.pruned:
+            self._reported_reasons.clear()
+        return (*problems, *outcome.events)
 
-            firing = judge_moment(activity, folded, self.settings, AUTOMATIC, now=now, waiting=waiting, tell=explain)
-            if firing is None:
-                return problems
-            try:
-                outcome = execute(state, chain, firing, self.settings, self.dependencies._replace(tell=route), at=now)
-            except SummaryError as error:
-                waiting.note_failure(activity.requests)
-                note(f"nothing was compacted, there is no summary: {error.message}", Code.CALL_FAILED)
-                return problems
-            waiting.failures = 0
-            if outcome.refused:
-                note(f"no {outcome.trigger} compaction: {outcome.refused}")
-            elif outcome.pruned:
-                reported_reasons.clear()
-            return (*problems, *outcome.events)
+    def _route(self, message: str) -> None:
+        (self._report if message.endswith(NOTHING_LEFT) else self._tell)(message)
 
-        return due_events
+    def _explain(self, decision: str) -> None:
+        if decision.endswith(NOTHING_LEFT):
+            self._report(decision)
+
+    def _report(self, message: str, code: Code = Code.COMPACTION) -> None:
+        self._tell(message)
+        reason = message.partition(":")[0]
+        if reason not in self._reported_reasons:
+            self._problems.append(Problem(code, message))
+        self._reported_reasons.add(reason)

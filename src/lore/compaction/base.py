@@ -2,7 +2,7 @@
 
 An exchange is a real user message (`layout.is_real`) and all turns up to the next one. A message is one item of the
 timeline; a tool call with its result is one message. Only `commands` and `summarizers` start processes or use the
-network. The other modules are pure: clock, token counts and texts are arguments.
+network.
 """
 
 from __future__ import annotations
@@ -11,18 +11,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from lore.compaction.entries import Entries
-from lore.model.events import ContextPersisted, Event, SessionStarted
-from lore.model.state import FoldedSession
+from lore.model.events import Event, SessionStarted
+from lore.model.state import Entry, FoldedSession
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
-
-
-class TimelineCut(NamedTuple):
-    """Where a compaction cuts the timeline."""
-
-    place: int  # entries from here on are kept
-    running_places: tuple[int, ...] = ()  # places before it that are kept as well, since their calls still run
-    exchange: int | None = None  # where the exchange begins that the cut divides; None: it is between two exchanges
 
 
 class Window(NamedTuple):
@@ -36,7 +28,7 @@ class Firing(NamedTuple):
     """A trigger that is due, and what its compaction does. The fields from `marker` to `tokens` are an overflow's."""
 
     trigger: Trigger
-    cut: TimelineCut  # at 0 if no message is removed
+    pruned: tuple[Entry, ...] = ()  # what is removed from the timeline, oldest first
     window: Window | None = None  # None: no outside context is asked for
     marker: str = ""  # replaces a missing summary
     shortened: tuple[tuple[str, str], ...] = ()  # call ids, and the texts that replace the results of these calls
@@ -70,11 +62,6 @@ class CompactionOutcome(NamedTuple):
     kept: int  # messages that remain
     context_tokens: int  # estimated tokens of outside context that was added
     refused: str = ""  # why nothing was pruned although it was due: the prompt would not have become shorter
-
-    @property
-    def changes_history(self) -> bool:
-        """Whether anything that was already sent is removed or changed; adding outside context changes nothing."""
-        return not all(isinstance(event, ContextPersisted) for event in self.events)
 
 
 class SessionMemory(Protocol):

@@ -152,13 +152,14 @@ def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
 
 
 def outside_context(
-    settings: Compaction, window: Window, *, session_id: str, agent: str = "", user: str = "",
-    environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS,
+    settings: Compaction, session: Mapping[str, str], window: Window, *, environ: Mapping[str, str], tell: Tell,
+    seconds: float = SECONDS,
 ) -> tuple[SourceText, ...]:  # fmt: skip
     """Return the answer of each source that has one, harmless, all of them cut to `context_token_cap`. Never fails.
 
-    Runs nothing if the cap is 0, or inside a source (`is_nested`). `tell` is called here, not in threads, in the order
-    of the configuration. Takes as long as the slowest source, at most `seconds` for each 16 sources.
+    `session` has what the sources get besides the window: `session_id`, `agent`, `user`. Runs nothing if the cap is 0,
+    or inside a source (`is_nested`). `tell` is called here, not in threads, in the order of the configuration. Takes as
+    long as the slowest source, at most `seconds` for each 16 sources.
     """
     sources = settings.context_sources
     if not sources or not settings.context_token_cap:
@@ -170,11 +171,10 @@ def outside_context(
     begin, end = (f"{format_timestamp(at)[:19]}Z" for at in window)  # in whole seconds
     inherited = {name: environ[name] for name in _INHERITED if name in environ}
     clean = {**inherited, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-    fields = {"from": begin, "to": end, "session_id": session_id, "agent": agent, "user": user}
 
     def ask(source: ContextSource) -> tuple[str, str]:
         """Return the answer of a source, and if it is empty the reason."""
-        question = encode({"prompt": source.prompt, **fields}) + b"\n"
+        question = encode({"prompt": source.prompt, "from": begin, "to": end, **session}) + b"\n"
         try:
             output, complaint = run(source.command, input_bytes=question, environ=clean, seconds=seconds, stop=stop)
             text = inert(output.decode("utf-8").strip())

@@ -1,8 +1,8 @@
 """Compute what compacting costs and saves, in US dollars; an amount is exact, and None if it is unknown.
 
 The model: the cached part of a prompt is read, the rest is written. Compacting keeps the head (tools, system prompt)
-and writes the rest again; after the lifetime of the cache everything is written in either case. The next requests are
-assumed to be like the previous ones. Output costs the same in both cases and is left out.
+and writes the rest again; after the lifetime of the cache everything is written in either case. Output and what the
+next requests add cost the same in both cases, and are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.providers import provider_of
 from lore.model.results.compact import CompactionCost
-from lore.model.state import Chain, FoldedSession
 
 FREE = Decimal(0)
 LEAST_RATE, MOST_RATE = 0.25, 4.0  # billed tokens for each estimated one that are plausible
@@ -34,7 +33,6 @@ class PromptSizes(NamedTuple):
     before: int
     after: int
     head: int = 0  # what both begin with; all of it if nothing was pruned
-    growth: int = 0  # added from one request to the next
 
 
 class CacheCosts(NamedTuple):
@@ -79,36 +77,30 @@ class TokenScale(NamedTuple):
         return round(tokens / self.rate)
 
 
-def cost_of_requests(size: int, cached: int, growth: int, requests: int, costs: CacheCosts) -> Decimal | None:
-    """Return the cost of `requests` prompts: the first has `size + growth` tokens, and reads `cached` of them."""
-    if requests <= 0:
-        return FREE
-    later_requests = requests - 1
-    read = cached + later_requests * (size + growth) + growth * later_requests * (later_requests - 1) // 2
-    return costs.cost(read, size - cached + growth * requests)
+def next_saving(sizes: PromptSizes, costs: CacheCosts, *, warm: bool) -> Decimal | None:
+    """Return how much less the next request costs if the session is compacted now."""
+    without = costs.cost(sizes.before, 0) if warm else costs.cost(0, sizes.before)
+    read = min(sizes) if warm else 0
+    compacted = costs.cost(read, sizes.after - read)
+    return None if without is None or compacted is None else without - compacted
 
 
-def saving(
-    sizes: PromptSizes, costs: CacheCosts, requests: int, *, warm: bool, summary: Decimal | None = FREE
-) -> Decimal | None:
-    """Return how much less the next requests cost if the session is compacted now, with a summary of this price."""
-    without = cost_of_requests(sizes.before, sizes.before if warm else 0, sizes.growth, requests, costs)
-    cached = min(sizes.head, sizes.before, sizes.after) if warm else 0
-    compacted = cost_of_requests(sizes.after, cached, sizes.growth, requests, costs)
-    return None if without is None or compacted is None or summary is None else without - compacted - summary
+def later_saving(sizes: PromptSizes, costs: CacheCosts) -> Decimal | None:
+    """Return how much less each request after the next one costs: it reads a shorter prompt."""
+    without, compacted = costs.cost(sizes.before, 0), costs.cost(sizes.after, 0)
+    return None if without is None or compacted is None else without - compacted
 
 
-def requests_until_paid(
-    sizes: PromptSizes, costs: CacheCosts, *, warm: bool, summary: Decimal | None = FREE
-) -> int | None:
-    """Return after how many requests compacting now has cost no more than not compacting; None: never, or unknown."""
-    first, second = (saving(sizes, costs, n, warm=warm, summary=summary) for n in (1, 2))
-    if first is None or second is None:
+def requests_until_paid(first: Decimal | None, later: Decimal | None) -> int | None:
+    """Return after how many requests a compaction has cost no more than not compacting; None: never, or unknown.
+
+    `first` is what the next request saves without the price of the summary, `later` what each one after it saves.
+    """
+    if first is None or later is None:
         return None
     if first >= 0:
         return 1
-    gain = second - first
-    return None if gain <= 0 else 1 + int((-first / gain).to_integral_value(ROUND_CEILING))
+    return None if later <= 0 else 1 + int((-first / later).to_integral_value(ROUND_CEILING))
 
 
 def summary_price(rules: DatedRules, settings: Compaction, read: int, at: float | None) -> Decimal | None:
@@ -158,22 +150,15 @@ def billed_lifetime(usage: Usage | None) -> float | None:
     return ONE_HOUR if usage.write_1h_tokens else FIVE_MINUTES
 
 
-def session_costs(session: FoldedSession, chain: Chain, rules: DatedRules, now: float, size: int = 0) -> CacheCosts:
-    """Return the costs of a chain's cache, with the lifetime that was billed last, else the rules' one."""
-    usage, model = None if chain.last is None else chain.last.usage, chain.model or session.model
-    return cache_costs(
-        rules, model, now, size, session.dialect or "", usage=usage, params=chain.params,
-        lifetime=billed_lifetime(usage),
-    )  # fmt: skip
-
-
 def compaction_cost(
-    sizes: PromptSizes, costs: CacheCosts, warm: bool | None, summary: Decimal | None
+    sizes: PromptSizes, costs: CacheCosts, summary: Decimal | None, *, warm: bool | None
 ) -> CompactionCost:
     """Return what a compaction costs and saves in the next requests."""
-    hot, cold, two = (saving(sizes, costs, n, warm=w) for n, w in ((1, True), (1, False), (2, True)))
-    paid = None if warm is None else requests_until_paid(sizes, costs, warm=warm, summary=summary)
+    hot, cold = (next_saving(sizes, costs, warm=is_warm) for is_warm in (True, False))
+    later, first = None if hot is None else later_saving(sizes, costs), hot if warm else cold
+    after_summary = None if first is None or summary is None else first - summary
     return CompactionCost(
         warm=warm, next_warm=None if hot is None else dollars(-hot), next_cold=None if cold is None else dollars(-cold),
-        later=None if hot is None or two is None else dollars(two - hot), pays_after=paid, summary=dollars(summary),
+        later=dollars(later), pays_after=None if warm is None else requests_until_paid(after_summary, later),
+        summary=dollars(summary),
     )  # fmt: skip

@@ -1,9 +1,11 @@
-"""Carry out a due compaction: learn from pruned messages, get a summary, ask outside sources, create the events.
+"""Compact one session: decide whether it is due, get a summary, ask outside sources, create the events.
 
-If the summariser fails, SummaryError is raised and the caller prunes nothing. An overflow above 90 % has to make room,
-so it uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the
-prompt shorter is not made: `CompactionOutcome.refused` says so. `prepare` may run in another thread than the session:
-states are immutable. The same session, firing and texts give the same events:
+`Compactor` is used wherever lore compacts: by a library's session (`automatic`), a harness (`hooks`), the watch of a
+store, `lore compact`, and its dry run (`trial`). They differ in when they ask, and in what they do with the events.
+
+If the summariser fails, SummaryError is raised and nothing is pruned. An overflow above 90 % has to make room, so it
+uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the prompt
+shorter is not made: `CompactionOutcome.refused` says so. The same session, firing and texts give the same events:
 `compact_started`, `compact_applied`, the shortened results, and outside context as `context_persisted`, directly before
 the next real user message. They have the time at which the firing was judged: the next question to the sources begins
 there.
@@ -12,27 +14,29 @@ there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw, structs
 
-from lore.asking import Summarizer, SummaryError, SummaryRequest
+from lore.asking import AuthorSummarizer, SummaryError, SummaryRequest
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
-from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Waiting, Window
+from lore.compaction.base import CompactionOutcome, Firing, Trigger, Waiting, Window
 from lore.compaction.costs import TokenScale
-from lore.compaction.entries import count_messages, head_tokens, tokens_of, tokens_of_size
+from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import (
     NOTHING_LEFT,
     PolicyInput,
     find_due,
     kept_entries,
+    kept_places,
     latest_calls,
     opening_entries,
-    pruned_entries,
+    place_after,
     replace_results,
     summary_room,
 )
@@ -58,24 +62,106 @@ LEAST_ROOM = 48  # tokens: a summary with less room says nothing (the first line
 class Dependencies(NamedTuple):
     """What a compaction works with."""
 
-    summarizer: Summarizer
+    summarizer: AuthorSummarizer
     ask: Callable[[Window], Sequence[SourceText]] | None = None  # asks the sources, as `commands.outside_context` does
     tell: Tell = ignore  # receives notes for the user
     memory: SessionMemory | None = None
 
 
 class Prepared(NamedTuple):
-    """A firing that makes the prompt shorter, with the texts that it needs."""
+    """What `Compactor.prepare` made for a firing: its texts, and nothing to prune if it was refused."""
 
     firing: Firing
     summary: str
-    refused: str  # why nothing is pruned; the cut is then at 0
+    refused: str  # why nothing is pruned
     context: str  # outside context between boundary lines
-    ids: tuple[str, ...]  # uuids of the entries before the cut
     at: float | None  # when the firing was judged
 
 
-# triggers
+class Compactor:
+    """Decides when one session is compacted, and carries it out. Not safe between threads, except `prepare`.
+
+    `activity` follows the session's events. `waiting` is what an earlier object left of this session. `explain`
+    receives why each trigger fires or is skipped.
+    """
+
+    def __init__(
+        self, settings: Compaction, dependencies: Dependencies, activity: SessionActivity, *,
+        waiting: Waiting | None = None, explain: Tell | None = None,
+    ) -> None:  # fmt: skip
+        self.settings, self.dependencies, self.activity = settings, dependencies, activity
+        self.waiting, self._explain = waiting or Waiting(), explain
+        self.sizes = TimelineSizes()
+
+    def due(
+        self, chain: Chain, triggers: Collection[Trigger], now: float | None, *, scale: TokenScale | None = None
+    ) -> Firing | None:  # fmt: skip
+        """Return the trigger to carry out now.
+
+        After a failed summary no trigger is due for some requests, except one of a full window. The window is compared
+        with the usage of the chain's requests: `scale` is computed if it is not given.
+        """
+        settings, head, tokens = self.settings, 0, None
+        if settings.window and "overflow" in triggers:
+            scale = token_scale(self.activity, chain) if scale is None else scale
+            tokens = self.sizes.tokens_of(chain.entries)
+            head = max(head_tokens(chain), scale.estimated(scale.head))
+            settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
+        inputs = PolicyInput(self.activity.chain(chain.id), chain.entries, settings, now, head, tokens)
+        firing = find_due(inputs, triggers, tell=self._explain)
+        remaining = self.waiting.until - self.activity.requests
+        if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.pruned:
+            return firing
+        if self._explain is not None:
+            self._explain(f"{firing.trigger} waits: the last summary failed; {remaining:,} requests until the next try")
+        return None
+
+    def compact(self, session: FoldedSession, chain: str, firing: Firing, now: float | None) -> CompactionOutcome:
+        """Carry out a firing on the chain that it was judged on; raises SummaryError, LoreError."""
+        outcome = self.finish(session, chain, partial(self.prepare, session, chain, firing, now))
+        assert outcome is not None, "the session is the one that the firing was judged on"
+        return outcome
+
+    def prepare(self, session: FoldedSession, chain: str, firing: Firing, now: float | None) -> Prepared:
+        """Learn from the pruned messages, ask the summariser and the sources: slow, may run in another thread.
+
+        Nothing is pruned without a summary that makes the prompt shorter. Raises SummaryError, LoreError.
+        """
+        folded, summary, refused, context = with_streamed_text(session.chain(chain)), "", "", ""
+        if firing.final:
+            self.dependencies.tell(f"the messages that stay fill more than 90 % of the window: {NOTHING_LEFT}")
+        if firing.pruned:
+            summary, refused = _make_summary(folded, firing, self.settings, self.dependencies)
+        if not summary:  # a cadence that prunes nothing asks no sources: it fires again
+            window = None if firing.trigger == "cadence" else firing.window
+            firing = firing._replace(pruned=(), window=window, marker="")
+        if firing.window is not None and self.dependencies.ask is not None:
+            answers = self.dependencies.ask(firing.window)
+            context = context_refresh(answers, session_id=session.id, at=firing.window.end)
+        return Prepared(firing, summary, refused, context, now)
+
+    def finish(self, session: FoldedSession, chain: str, prepare: Callable[[], Prepared]) -> CompactionOutcome | None:
+        """Create the events on the session as it is now; None if the entries that would be removed have changed.
+
+        `prepare` returns what was prepared; if it raises SummaryError, the next triggers wait.
+        """
+        try:
+            prepared = prepare()
+        except SummaryError:
+            self.waiting.note_failure(self.activity.requests)
+            raise
+        self.waiting.failures = 0
+        folded, firing = with_streamed_text(session.chain(chain)), prepared.firing
+        present_uuids = {entry.item.uuid for entry in folded.entries}
+        if not all(entry.item.uuid in present_uuids for entry in firing.pruned):
+            return None
+        kept = kept_entries(folded.entries, firing.pruned)
+        stamp = None if prepared.at is None else format_timestamp(prepared.at)
+        events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
+        context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
+        return CompactionOutcome(
+            firing.trigger, events, count_messages(firing.pruned), count_messages(kept), context, prepared.refused
+        )
 
 
 def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
@@ -97,119 +183,45 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
     return TokenScale.of(billed, sent_tokens, min(max(0, billed - sent_tokens), least))
 
 
-def judge_moment(
-    activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
-    now: float | None, waiting: Waiting | None = None, agent: str | None = None, scale: TokenScale | None = None,
-    tokens: int | None = None, tell: Tell | None = None,
-) -> Firing | None:  # fmt: skip
-    """Return the trigger to carry out now.
+# the summary
 
-    `waiting` says how long no summary is asked for after one failed; a full window never waits. The window is compared
-    with the usage of the chain's requests: `scale`, and `tokens`, the estimate of its timeline, are computed if they
-    are not given. `tell` receives why each trigger fires or is skipped.
+
+def _make_summary(chain: Chain, firing: Firing, settings: Compaction, dependencies: Dependencies) -> tuple[str, str]:
+    """Return a summary that makes the prompt shorter, and "", else "" and why there is none. Raises SummaryError.
+
+    It is the summariser's; a rule-based one if that is of no use and room has to be made.
     """
-    head = 0
-    if settings.window and "overflow" in triggers:
-        scale = token_scale(activity, chain) if scale is None else scale
-        head = max(head_tokens(chain), scale.estimated(scale.head))
-        settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
-    inputs = PolicyInput(activity.chain(chain.id), chain.entries, settings, now, agent, head, tokens)
-    firing = find_due(inputs, triggers, tell=tell)
-    remaining = 0 if waiting is None else waiting.until - activity.requests
-    if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
-        return firing
-    if tell is not None:
-        tell(f"{firing.trigger} waits: the last summary failed; {remaining:,} requests until the next try")
-    return None
-
-
-# carrying out a firing
-
-
-def execute(
-    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
-    at: float | None,
-) -> CompactionOutcome:  # fmt: skip
-    """Carry out a firing on the chain that it was judged on, at a time; raises SummaryError, LoreError."""
-    outcome = finish(session, chain, prepare(session, chain, firing, settings, dependencies, at=at))
-    assert outcome is not None, "the session is the one that the firing was judged on"
-    return outcome
-
-
-def prepare(
-    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
-    at: float | None = None,
-) -> Prepared:  # fmt: skip
-    """Learn from the pruned messages, ask the summariser and the sources: slow. Raises SummaryError, LoreError.
-
-    The first summary that makes the prompt shorter is taken; without one, nothing is pruned.
-    """
-    folded = with_streamed_text(session.chain(chain))
-    if firing.final:
-        dependencies.tell(f"the messages that stay fill more than 90 % of the window: {NOTHING_LEFT}")
-    request, chosen, refused, context = summary_request(folded, firing, settings), None, "", ""
-    if firing.cut.place and request.tokens < min(LEAST_ROOM, settings.summary_tokens):
-        tokens = tokens_of(request.entries)
-        refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
-    elif firing.cut.place:
-        for summary in _summaries(folded, firing, request, settings, dependencies):
-            before, after = _prompt_tokens(folded, firing, _divider_text(firing, summary))
-            if after < before:
-                chosen = summary
-                break
-            refused = f"the prompt would go from {before:,} to {after:,} tokens"
-    if chosen is None:  # a cadence that prunes nothing asks no sources: it fires again
-        window = None if firing.trigger == "cadence" else firing.window
-        firing = firing._replace(cut=TimelineCut(0), window=window, marker="")
-    if firing.window is not None and dependencies.ask is not None:
-        answers = dependencies.ask(firing.window)
-        context = context_refresh(answers, session_id=session.id, at=firing.window.end)
-    refused = refused if chosen is None else ""
-    return Prepared(firing, chosen or "", refused, context, _ids_before_cut(folded, firing), at)
-
-
-def _summaries(
-    chain: Chain, firing: Firing, request: SummaryRequest, settings: Compaction, dependencies: Dependencies
-) -> Iterator[str]:
-    """Yield the summaries to try: the summariser's, and by rule if room has to be made. Raises SummaryError."""
+    request = summary_request(chain, firing, settings)
+    if request.tokens < min(LEAST_ROOM, settings.summary_tokens):
+        return "", f"the messages that would go are too short for a summary ({tokens_of(request.entries):,} tokens)"
     if dependencies.memory is not None:
-        dependencies.memory.before_drop(chain.entries, firing.cut.place)
-    reason = "the summariser's would make the prompt longer"
+        dependencies.memory.before_drop(chain.entries, place_after(chain.entries, firing.pruned))
     try:
-        yield summarize(dependencies.summarizer, request, settings, tell=dependencies.tell)
+        summary = summarize(dependencies.summarizer, request, settings, tell=dependencies.tell)
+        refused, reason = _refusal(chain, firing, summary), "the summariser's would make the prompt longer"
     except SummaryError as error:
         if not firing.marker:
             raise
-        reason = error.message
-    if firing.marker:  # room has to be made
+        summary, refused, reason = "", error.message, error.message
+    if refused and firing.marker:
         dependencies.tell(f"an overflow with a rule-based summary: {reason}")
         most = max(0, request.tokens - tokens_of_size(len(firing.marker)) - 1)
-        yield f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+        summary = f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+        refused = _refusal(chain, firing, summary)
+    return "" if refused else summary, refused
 
 
-def finish(session: FoldedSession, chain: str, prepared: Prepared) -> CompactionOutcome | None:
-    """Create the events on the session as it is now; None if the entries that would be removed have changed."""
-    folded, firing = with_streamed_text(session.chain(chain)), prepared.firing
-    if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
-        return None
-    stamp = None if prepared.at is None else format_timestamp(prepared.at)
-    events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
-    pruned = count_messages(pruned_entries(folded.entries, firing.cut))
-    remaining = count_messages(kept_entries(folded.entries, firing.cut))
-    context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
-    return CompactionOutcome(firing.trigger, events, pruned, remaining, context, prepared.refused)
+def _refusal(chain: Chain, firing: Firing, summary: str) -> str:
+    before, after = _prompt_tokens(chain, firing, _divider_text(firing, summary))
+    return "" if after < before else f"the prompt would go from {before:,} to {after:,} tokens"
 
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
     """Return the request for a firing's summary; a summary among the pruned entries is the previous one."""
-    pruned = pruned_entries(chain.entries, firing.cut)
+    pruned = firing.pruned
     room, previous = summary_room(pruned, settings.summary_tokens), summary_in(pruned)
     entries = tuple([entry for entry in pruned if not previous or summary_in([entry]) != previous])
-    return SummaryRequest(entries, opening_entries(chain.entries, firing.cut), previous, room)
-
-
-def _ids_before_cut(chain: Chain, firing: Firing) -> tuple[str, ...]:
-    return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
+    return SummaryRequest(entries, opening_entries(chain.entries, pruned), previous, room)
 
 
 # events
@@ -224,17 +236,18 @@ def compaction_events(
     `context` is outside context between boundary lines, None for none; `at` the time, RFC 3339.
     """
     folded = with_streamed_text(session.chain(chain))
-    pruned, recent = pruned_entries(folded.entries, firing.cut), kept_entries(folded.entries, firing.cut)
+    recent = kept_entries(folded.entries, firing.pruned)
     events: list[Event] = []
-    if firing.cut.place:
+    if firing.pruned:
         text = _divider_text(firing, summary)
         before, after = _prompt_tokens(folded, firing, text)
         # The pruned entries include the previous divider, so every compaction has a uuid of its own.
-        parts = [session.id, chain, *[entry.item.uuid for entry in pruned], "", *[entry.item.uuid for entry in recent]]
-        digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
+        pruned_uuids, kept_uuids = ([entry.item.uuid for entry in part] for part in (firing.pruned, recent))
+        parts = map(encode, [session.id, chain, *pruned_uuids, "", *kept_uuids])
+        digest = hashlib.sha256(b"\0".join(parts)).hexdigest()
         applied = CompactApplied(
             uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
-            preserved_uuids=tuple([entry.item.uuid for entry in recent]) or None, summary=text, chain=chain, at=at,
+            preserved_uuids=tuple(kept_uuids) or None, summary=text, chain=chain, at=at,
         )  # fmt: skip
         events += (CompactStarted(trigger=firing.trigger, pre_tokens=before, chain=chain, at=at), applied)
     calls = latest_calls(recent) if firing.shortened else {}
@@ -263,8 +276,8 @@ def _divider_text(firing: Firing, summary: str) -> Raw:
 
 def _prompt_tokens(chain: Chain, firing: Firing, text: Raw) -> tuple[int, int]:
     """Estimate the prompt before and after a compaction, without outside context. Costs O(entries)."""
-    head, remaining = head_tokens(chain), kept_entries(chain.entries, firing.cut)
-    divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
+    head, remaining = head_tokens(chain), kept_entries(chain.entries, firing.pruned)
+    divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.pruned else []
     after = tokens_of([*divider, *replace_results(remaining, firing.shortened)])
     return head + tokens_of(chain.entries), head + after
 
@@ -274,15 +287,14 @@ def _unsent_context(chain: Chain, firing: Firing) -> list[Raw]:
     if not chain.outside:
         return []
     last = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
-    removed = set(range(last + 1, firing.cut.place)).difference(firing.cut.running_places)
-    return [context.content for context in chain.outside if context.place in removed]
+    kept = {*range(last + 1), *kept_places(chain.entries, firing.pruned), len(chain.entries)}
+    return [context.content for context in chain.outside if context.place not in kept]
 
 
 def _context_place(chain: Chain, firing: Firing, *, divider_first: bool) -> int:
     """Return the place of the next real user message after the compaction; the end before there is one."""
-    cut = firing.cut  # at 0 if nothing is removed: then no divider is added
-    places = (*cut.running_places, *range(cut.place, len(chain.entries)))
-    for new, old in enumerate(places, int(divider_first and cut.place > 0)):
+    places, dividers = kept_places(chain.entries, firing.pruned), int(bool(firing.pruned))
+    for new, old in enumerate(places, int(divider_first and dividers)):
         if old >= chain.sent_entries and is_real(chain.entries[old].item):
             return new
-    return int(cut.place > 0) + len(places)
+    return dividers + len(places)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -19,11 +19,11 @@ from lore.asking import SummaryError
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, SessionMemory, Trigger, Waiting
 from lore.compaction.commands import is_nested
-from lore.compaction.executor import Dependencies, Prepared, finish, judge_moment, prepare
+from lore.compaction.executor import Compactor, Dependencies, Prepared
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
-from lore.model.events import MAIN, Event
+from lore.model.events import MAIN
 from lore.model.state import Chain, with_streamed_text
 from lore.model.times import format_timestamp
 from lore.session import Session
@@ -54,30 +54,32 @@ class Continuous:
     """Compacts one stored session by a policy, and remembers; without settings and memory it does nothing.
 
     `dependencies.tell` receives notes for the user, `explain` why each trigger fires or is skipped.
-    `events` are those of the session, if they are at hand: else they are read from the store. `waiting` is what an
-    earlier object left of this session.
+    `activity` is the session's until now, read from the store if it is not given. `waiting` is what an earlier object
+    left of this session.
     """
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
         memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
-        explain: Tell | None = None, events: Iterable[Event] | None = None, waiting: Waiting | None = None,
+        explain: Tell | None = None, activity: SessionActivity | None = None, waiting: Waiting | None = None,
     ) -> None:  # fmt: skip
         if fault := "" if settings is None else settings.fault():
             raise LoreError(f"compaction: {fault}")
         self.stored = stored
-        self.waiting = waiting or Waiting()
         self.is_locked = False  # the last compaction was skipped because another one holds the lock
-        self._settings, self._agent, self._memory, self._explain = settings, agent, memory, explain
-        self._dependencies = dependencies._replace(memory=memory)
+        self._agent, self._memory, self._tell = agent, memory, dependencies.tell
         self._turn_ended: float | None = None
         self._work: tuple[ExitStack, Future[Prepared]] | None = None  # the lock, and what a thread prepares
         is_unset = settings is None and memory is None
         self._is_off = is_unset or is_nested(environ)
         if self._is_off and not is_unset:
-            dependencies.tell("nothing is compacted: this runs inside a source or summariser of a compaction")
-        self.activity = SessionActivity(Session.events_of(stored.log()) if events is None else events)
+            self._tell("nothing is compacted: this runs inside a source or summariser of a compaction")
+        self.activity = activity or SessionActivity(Session.events_of(stored.log()))
         stored.followers.append(self.activity)
+        self._compactor = Compactor(
+            settings or Compaction(), dependencies._replace(memory=memory), self.activity, waiting=waiting,
+            explain=None if settings is None else explain,
+        )  # fmt: skip
 
     def before_turn(self, now: float) -> CompactionOutcome | None:
         """Compact after a pause or if the window is full, and give the session the remembered topics.
@@ -89,8 +91,8 @@ class Continuous:
         if self._is_off:
             return None
         outcome = self.settle(now)
-        if self._work is None and (firing := self.due(BEFORE_TURN, now)) is not None:
-            outcome = self.compact(firing, now) or outcome
+        if self._work is None:
+            outcome = self.compact_if_due(BEFORE_TURN, now) or outcome
         if self._memory is not None:
             self.while_idle(now)
             self.stored.apply(*self._memory.events(self.stored.state))
@@ -101,7 +103,7 @@ class Continuous:
         if self._is_off:
             return None
         outcome = self.settle(now)
-        if self._work is None and (firing := self.due(AFTER_TURN, now)) is not None:
+        if self._work is None and (firing := self._due(AFTER_TURN, now)) is not None:
             lock = ExitStack()
             if self._acquire_lock(lock):
                 self._work = lock, run_in_thread(self._preparation(firing, now), "lore-compaction")
@@ -135,60 +137,50 @@ class Continuous:
         """Return the main chain."""
         return with_streamed_text(self.stored.state.chain(MAIN))
 
-    def due(self, triggers: tuple[Trigger, ...], now: float) -> Firing | None:
-        """Return which of the triggers is due."""
-        settings = self._settings
-        if settings is None:
+    def compact_if_due(self, triggers: tuple[Trigger, ...], now: float) -> CompactionOutcome | None:
+        """Compact if one of the triggers is due, and save; None if none is, or it was skipped or failed."""
+        self.is_locked = False
+        firing = self._due(triggers, now)
+        if firing is None:
             return None
-        chain, tracked = self.chain(), self.activity.chain(MAIN)
-        if "gap" in triggers and settings.gap_secs and not self.waiting.knows_untimed and not tracked.is_timed:
-            self.waiting.knows_untimed = True
-            self._dependencies.tell(UNTIMED)
-        is_named = self._agent and tracked.last_spoken(self._agent)[0]
-        agent = self._agent if is_named else None  # a harness of one agent need not name it in its events
-        return judge_moment(
-            self.activity, chain, settings, triggers, now=now, waiting=self.waiting, agent=agent, tell=self._explain,
-        )  # fmt: skip
-
-    def compact(self, firing: Firing, now: float) -> CompactionOutcome | None:
-        """Carry out a firing; None if it was skipped."""
         with ExitStack() as lock:
-            if self._acquire_lock(lock):
-                return self._apply(self._preparation(firing, now), now)
-        return None
+            return self._apply(self._preparation(firing, now), now) if self._acquire_lock(lock) else None
+
+    def _due(self, triggers: tuple[Trigger, ...], now: float) -> Firing | None:
+        compactor, tracked = self._compactor, self.activity.chain(MAIN)
+        if "gap" in triggers and compactor.settings.gap_secs and not tracked.is_timed:
+            if not compactor.waiting.knows_untimed:
+                self._tell(UNTIMED)
+            compactor.waiting.knows_untimed = True
+        return compactor.due(self.chain(), triggers, now)
 
     def _preparation(self, firing: Firing, now: float) -> Callable[[], Prepared]:
-        assert self._settings is not None
-        return partial(prepare, self.stored.state, MAIN, firing, self._settings, self._dependencies, at=now)
+        return partial(self._compactor.prepare, self.stored.state, MAIN, firing, now)
 
-    def _apply(self, prepared: Callable[[], Prepared], now: float) -> CompactionOutcome | None:
-        """Apply and save a prepared compaction, if the session has not changed since."""
-        tell = self._dependencies.tell
+    def _apply(self, prepare: Callable[[], Prepared], now: float) -> CompactionOutcome | None:
+        """Apply and save a compaction, if the session has not changed since it was prepared."""
         try:
-            compaction = prepared()
+            outcome = self._compactor.finish(self.stored.state, MAIN, prepare)
         except SummaryError as error:
-            self.waiting.note_failure(self.activity.requests)
-            tell(f"nothing was compacted, there is no summary: {error.message}")
+            self._tell(f"nothing was compacted, there is no summary: {error.message}")
             return None
-        self.waiting.failures = 0
         if not self._is_current():
             return None
-        outcome = finish(self.stored.state, MAIN, compaction)
         if outcome is None:
-            tell("nothing was compacted: messages that were to be pruned have changed meanwhile")
+            self._tell("nothing was compacted: messages that were to be pruned have changed meanwhile")
             return None
         if outcome.refused:
-            tell(f"no {outcome.trigger} compaction: {outcome.refused}")
+            self._tell(f"no {outcome.trigger} compaction: {outcome.refused}")
         self.stored.apply(*outcome.events)
         self.stored.save(at=format_timestamp(now))
         return outcome
 
     def _acquire_lock(self, lock: ExitStack) -> bool:
         """Acquire the lock of this agent and user; False if it is held, or another writer has changed the session."""
-        agent, user = self._agent or self.activity.agent or "", self.activity.user or ""
-        self.is_locked = not lock.enter_context(trylock(self.stored.store, agent, user))
+        agent, user = self.activity.owner
+        self.is_locked = not lock.enter_context(trylock(self.stored.store, self._agent or agent, user))
         if self.is_locked:
-            self._dependencies.tell("another compaction is at work for this agent and user: skipped")
+            self._tell("another compaction is at work for this agent and user: skipped")
         elif self._is_current():
             return True
         lock.close()
@@ -198,5 +190,5 @@ class Continuous:
         notes = load_notes(self.stored.store, self.stored.session_id)
         if notes is not None and notes.head.digest == self.stored.head.digest:
             return True
-        self._dependencies.tell("the store holds more than is known here: skipped until the session is loaded again")
+        self._tell("the store holds more than is known here: skipped until the session is loaded again")
         return False

@@ -24,7 +24,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.compaction.activity import UNTIMED, ChainActivity
-from lore.compaction.base import Firing, TimelineCut, Trigger, Window
+from lore.compaction.base import Firing, Trigger, Window
 from lore.compaction.entries import (
     BYTES_PER_TOKEN,
     Entries,
@@ -56,7 +56,6 @@ MARKER = (
 )
 TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
 NOTHING_LEFT = "nothing more can be removed"  # although more than 90 % of the window is full
-IN_LOOP, NO_PERSON = "inside a tool loop", "no person spoke"
 TOO_FEW = "no message can be removed (keep_recent = {:,})"
 
 
@@ -67,7 +66,6 @@ class PolicyInput(NamedTuple):
     entries: Entries
     settings: Compaction
     now: float | None = None  # seconds since 1970; None: there is no clock
-    agent: str | None = None
     overhead: int = 0  # estimated tokens of the prompt before the timeline
     tokens: int | None = None  # estimated tokens of the timeline, if known
 
@@ -105,7 +103,7 @@ def judge_overflow(inputs: PolicyInput) -> Firing | str:
     firing = plan_overflow(
         inputs.entries, settings.window, overhead=overhead, tokens=tokens, reserve=settings.summary_tokens
     )
-    if firing is not None and (firing.cut.place or firing.shortened):
+    if firing is not None and (firing.pruned or firing.shortened):
         return firing._replace(marker=firing.marker if firing.full else "", reason=reason)
     if used > FULL:
         return f"{reason}: {NOTHING_LEFT}"
@@ -120,20 +118,16 @@ def judge_gap(inputs: PolicyInput) -> Firing | str:
     settings = inputs.settings
     if not settings.gap_secs:
         return "off (gap_secs = 0)"
-    pause = pause_before_message(inputs)
+    pause = inputs.activity.pause_before_message(inputs.now)
     if pause is None:
         return "no earlier message" if inputs.activity.is_timed else UNTIMED
     reason = f"a pause of {pause:,.0f} s (gap_secs = {settings.gap_secs:,})"
     if pause < settings.gap_secs:
         return reason
-    if _is_in_tool_loop(inputs.entries):
-        return IN_LOOP
-    if not _has_person(inputs):
-        return NO_PERSON
-    firing, window = _cut_for("gap", inputs, reason), source_window(inputs)
-    if isinstance(firing, str) and window is not None:
-        return Firing("gap", TimelineCut(0), window, reason=reason)
-    return firing
+    if fault := _between_exchanges_fault(inputs):
+        return fault
+    firing, window = _prune_for("gap", inputs, reason), source_window(inputs)
+    return Firing("gap", window=window, reason=reason) if isinstance(firing, str) and window is not None else firing
 
 
 def judge_cadence(inputs: PolicyInput) -> Firing | str:
@@ -146,33 +140,15 @@ def judge_cadence(inputs: PolicyInput) -> Firing | str:
         return f"no exchange ended since the last compaction; {reason}"
     if not count or count % settings.continuous_interval:
         return reason
-    if _is_in_tool_loop(inputs.entries):
-        return IN_LOOP
-    if count_messages(inputs.entries) <= settings.keep_recent:
-        return TOO_FEW.format(settings.keep_recent)
-    return _cut_for("cadence", inputs, reason) if _has_person(inputs) else NO_PERSON
+    return _between_exchanges_fault(inputs) or _prune_for("cadence", inputs, reason)
 
 
 TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | str]] = {
-    "manual": lambda inputs: _cut_for("manual", inputs, "asked for"),
+    "manual": lambda inputs: _prune_for("manual", inputs, "asked for"),
     "overflow": judge_overflow,
     "gap": judge_gap,
     "cadence": judge_cadence,
 }
-
-
-def pause_before_message(inputs: PolicyInput) -> float | None:
-    """Return the seconds since this agent was last spoken to before the waiting message; None if that is unknown.
-
-    An answer counts, since a person who waits for it is not away. So does a compaction without a turn after it: the
-    pause that it was made in is over.
-    """
-    activity = inputs.activity
-    has_spoken, last = activity.last_spoken(inputs.agent)
-    if not has_spoken or last is None or inputs.now is None:
-        return None
-    later = (activity.ended_at.get(activity.resolve_agent(inputs.agent)), activity.rested_at)
-    return inputs.now - max(last, *(last if at is None else at for at in later))
 
 
 def source_window(inputs: PolicyInput) -> Window | None:
@@ -187,16 +163,19 @@ def source_window(inputs: PolicyInput) -> Window | None:
     return Window(min(earliest if asked_at is None else max(asked_at, earliest), now), now)
 
 
-def _cut_for(trigger: Trigger, inputs: PolicyInput, reason: str) -> Firing | str:
-    cut = find_cut(inputs.entries, inputs.settings.keep_recent)
-    if cut is None:
+def _prune_for(trigger: Trigger, inputs: PolicyInput, reason: str) -> Firing | str:
+    pruned = prunable_entries(inputs.entries, inputs.settings.keep_recent)
+    if not pruned:
         return TOO_FEW.format(inputs.settings.keep_recent)
-    return Firing(trigger, cut, source_window(inputs), reason=reason)
+    return Firing(trigger, pruned, source_window(inputs), reason=reason)
 
 
-def _has_person(inputs: PolicyInput) -> bool:
-    """Return whether a person ever spoke; messages that were compacted away count."""
-    return inputs.activity.exchanges > 0 or has_real_activity(inputs.entries)
+def _between_exchanges_fault(inputs: PolicyInput) -> str:
+    """Return why a session is not between two exchanges of a person; empty if it is."""
+    if _is_in_tool_loop(inputs.entries):
+        return "inside a tool loop"
+    has_person = inputs.activity.exchanges > 0 or has_real_activity(inputs.entries)  # also before a compaction
+    return "" if has_person else "no person spoke"
 
 
 def _is_in_tool_loop(entries: Entries) -> bool:
@@ -212,11 +191,11 @@ def _is_in_tool_loop(entries: Entries) -> bool:
     return False
 
 
-# cuts
+# what is removed
 
 
-def find_cut(entries: Entries, keep_recent: int) -> TimelineCut | None:
-    """Return the cut that keeps at least the last messages; None if it would remove none. Costs O(entries)."""
+def prunable_entries(entries: Entries, keep_recent: int) -> tuple[Entry, ...]:
+    """Return the entries to remove so that at least the last messages stay; empty without a message among them."""
     remaining, place = keep_recent, len(entries)
     while remaining > 0 and place > 0:
         place -= 1
@@ -229,27 +208,38 @@ def find_cut(entries: Entries, keep_recent: int) -> TimelineCut | None:
         for entry in islice(entries, place)
         if isinstance(entry.item, i.ToolCall) and entry.item.status == "running"
     }
-    running_places = tuple([at for at in range(place) if entries[at].group in running]) if running else ()
-    cut = TimelineCut(place, running_places, _exchange_start(entries, place))
-    return cut if any(is_message(entry.item) for entry in pruned_entries(entries, cut)) else None
+    pruned = tuple([entry for entry in islice(entries, place) if entry.group not in running])
+    return pruned if count_messages(pruned) else ()
 
 
-def pruned_entries(entries: Entries, cut: TimelineCut) -> tuple[Entry, ...]:
-    """Return the entries that a cut removes, oldest first."""
-    running = set(cut.running_places)
-    return tuple([entry for at, entry in enumerate(islice(entries, cut.place)) if at not in running])
+def kept_places(entries: Entries, pruned: Sequence[Entry]) -> list[int]:
+    """Return the places of the entries that stay, in their order."""
+    uuids = {entry.item.uuid for entry in pruned}
+    return [place for place, entry in enumerate(entries) if entry.item.uuid not in uuids]
 
 
-def kept_entries(entries: Entries, cut: TimelineCut) -> tuple[Entry, ...]:
-    """Return the entries that a cut keeps, in their order."""
-    return (*[entries[place] for place in cut.running_places], *[entries[at] for at in range(cut.place, len(entries))])
+def kept_entries(entries: Entries, pruned: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the entries that stay, in their order."""
+    return tuple([entries[place] for place in kept_places(entries, pruned)])
 
 
-def opening_entries(entries: Entries, cut: TimelineCut) -> tuple[Entry, ...]:
-    """Return the removed entries that begin the exchange whose end is kept."""
-    if cut.exchange is None:
+def place_after(entries: Entries, pruned: Sequence[Entry]) -> int:
+    """Return the place after the last removed entry; 0 if none is removed."""
+    last = pruned[-1].item.uuid if pruned else None
+    return next((at + 1 for at in range(len(entries) - 1, -1, -1) if entries[at].item.uuid == last), 0)
+
+
+def opening_entries(entries: Entries, pruned: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Return the removed entries that begin the exchange (or the rest of it) whose end stays."""
+    place = place_after(entries, pruned)
+    if place == len(entries) or is_real(entries[place].item):
         return ()
-    return tuple([entries[at] for at in range(cut.exchange, cut.place) if at not in cut.running_places])
+    for at in range(len(pruned) - 1, -1, -1):
+        if is_real(pruned[at].item):
+            return pruned[at:]
+        if isinstance(pruned[at].item, i.CompactDivider):
+            return pruned[at + 1 :]
+    return ()
 
 
 def _first_unanswered(entries: Entries) -> int:
@@ -262,18 +252,6 @@ def _first_unanswered(entries: Entries) -> int:
         if isinstance(item, i.UserMessage):
             place = at
     return place
-
-
-def _exchange_start(entries: Entries, place: int) -> int | None:
-    """Return where the exchange (or the rest of it) begins that a place divides; None between two exchanges."""
-    if place == len(entries) or is_real(entries[place].item):
-        return None
-    for at in range(place - 1, -1, -1):
-        if is_real(entries[at].item):
-            return at
-        if isinstance(entries[at].item, i.CompactDivider):
-            return at + 1
-    return None
 
 
 # overflow
@@ -291,21 +269,20 @@ def plan_overflow(
     used = _percent(before, window)
     if used <= CALM:
         return None
-    firing = Firing("overflow", TimelineCut(0), before=before)
+    firing = Firing("overflow", before=before)
     for keep, limit in STAGES[1:] if used > FULL else STAGES:
         firing = firing._replace(tokens=before, full=used > FULL)
-        if (cut := find_cut(entries, keep)) is not None:
-            pruned = pruned_entries(entries, cut)
+        if pruned := prunable_entries(entries, keep):
             marker = MARKER.format(count_messages(pruned))
-            after = _tokens_with_summary(kept_entries(entries, cut), marker, summary_room(pruned, reserve))
-            firing = firing._replace(cut=cut, marker=marker, tokens=overhead + after)
+            after = _tokens_with_summary(kept_entries(entries, pruned), marker, summary_room(pruned, reserve))
+            firing = firing._replace(pruned=pruned, marker=marker, tokens=overhead + after)
         if _percent(firing.tokens, window) <= limit:
             gains = firing.full or _percent(before - firing.tokens, window) >= LEAST_GAIN
-            return firing if firing.cut.place and gains else None
-    remaining = kept_entries(entries, firing.cut)
+            return firing if firing.pruned and gains else None
+    remaining = kept_entries(entries, firing.pruned)
     calls = latest_calls(remaining).items()
     shortened = tuple([(call_id, text) for call_id, call in calls if (text := shorten_result(call)) is not None])
-    room = summary_room(pruned_entries(entries, firing.cut), reserve)
+    room = summary_room(firing.pruned, reserve)
     after = overhead + _tokens_with_summary(replace_results(remaining, shortened), firing.marker, room)
     return firing._replace(shortened=shortened, tokens=after, final=_percent(after, window) > FULL)
 

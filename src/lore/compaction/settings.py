@@ -6,13 +6,10 @@ Without a `[compaction]` table nothing is probed, read or spent.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 MOST = 1_000_000_000  # units of any count: no window is larger, no pause longer, and dates stay dates
 SUMMARIZERS = ("extractive", "command", "openai")
-_COUNTS = (
-    "continuous_interval", "keep_recent", "gap_secs", "gap_max_lookback_secs", "window", "context_token_cap",
-    "summary_tokens", "summarizer_window",
-)  # fmt: skip
 
 
 class ContextSource(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,8 +47,7 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
 
     def fault(self) -> str:
         """Return the first fault of these settings; empty without one."""
-        for name in _COUNTS:
-            count = getattr(self, name)
+        for name, count in [(field.name, getattr(self, field.name)) for field in fields(self) if field.type is int]:
             if type(count) is not int:
                 return f"{name} is not a whole number"
             if not 0 <= count <= MOST:

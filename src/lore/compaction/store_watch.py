@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lore.compaction.activity import SessionActivity
 from lore.compaction.base import SessionMemory, StoreMemory, Waiting, is_idle
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
@@ -50,9 +51,8 @@ class _WatchedSession:
     memory: SessionMemory | None  # None: nothing of it is remembered
     waiting: Waiting = field(default_factory=Waiting)
     looks_again: bool = False  # even if it does not change
-    moves: int | None = None  # how far it had moved when it was read; None: its silence is not learnt from
-    last: float | None = None  # when a person's exchange last moved it
     learnt_moves: int = 0  # how far it had moved when it was learnt from
+    silent_since: float | None = None  # when it last moved; None: there is nothing to learn from it
 
 
 class Watch:
@@ -93,8 +93,7 @@ class Watch:
                 count += self._try(self._compact, name)
                 self._heads[name] = head
         now = self._hands.clock()
-        moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
-        for name in [name for name, last in moved.items() if is_idle(self._gap_secs, last, now)]:
+        for name in [name for name, seen in self._seen.items() if is_idle(self._gap_secs, seen.silent_since, now)]:
             self._try(self._learn, name)
         return count
 
@@ -118,7 +117,7 @@ class Watch:
             note = "another pass is at work for this agent and user, skipped until the next look"
             self._hands.tell(f"{session_id}: {note}")
             return False
-        watched.learnt_moves = continuous.activity.moves
+        watched.learnt_moves, watched.silent_since = continuous.activity.moves, None
         if line:
             self._hands.say(f"{session_id}: idle: {line}")
         return bool(line)
@@ -127,20 +126,17 @@ class Watch:
         """Compact a session that has changed, if that is due."""
         continuous, watched = self._open(session_id)
         stored, activity = continuous.stored, continuous.activity
-        if self._gap_secs and watched.memory is not None:
-            watched.moves, watched.last = activity.moves, activity.moved_at
+        if watched.memory is not None and activity.moves > watched.learnt_moves:
+            watched.silent_since = activity.moved_at
         chain, now = stored.state.main(), self._hands.clock()
         is_open = chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
         if self._settings is None or chain.id != MAIN or is_open:
             return False
         unsent = chain.entries.since(min(chain.sent_entries, len(chain.entries)))
         has_message = any(is_real(entry.item) for entry in unsent)  # only then a pause has ended
-        firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
         watched.looks_again = False
-        if firing is None:
-            return False
         try:
-            outcome = continuous.compact(firing, now)
+            outcome = continuous.compact_if_due(AUTOMATIC if has_message else AFTER_TURN, now)
         except ConflictError:
             self._hands.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")
             return False
@@ -155,8 +151,8 @@ class Watch:
     def _open(self, session_id: str) -> tuple[Continuous, _WatchedSession]:
         """Read a session, and return what is known of it; costs O(its events)."""
         data = self._store.load(session_id)
-        events = Session.events_of(data.log)
-        header = next((event for event in events if isinstance(event, SessionStarted)), None)
+        activity = SessionActivity(Session.events_of(data.log))
+        header = activity.header
         if header is None:  # no store accepts such a session: another program wrote it
             raise StoreError("the log has no header", hint=verify_hint(self._store.url))
         watched = self._seen.get(session_id)
@@ -171,10 +167,9 @@ class Watch:
         tell, explain = with_session_name(self._hands.tell), self._hands.explain
         dependencies = Dependencies(Extractive(), tell=tell)
         if self._settings is not None:
-            agent, user = header.agent_id or "", header.user_id or ""
-            dependencies = dependencies_of(self._settings, tell, session_id, agent, user)
+            dependencies = dependencies_of(self._settings, tell, session_id, *activity.owner)
         continuous = Continuous(
-            stored, self._settings, dependencies, memory=watched.memory, events=events, waiting=watched.waiting,
+            stored, self._settings, dependencies, memory=watched.memory, activity=activity, waiting=watched.waiting,
             explain=None if explain is None else with_session_name(explain),
         )  # fmt: skip
         return continuous, watched

@@ -9,7 +9,15 @@
 
 from __future__ import annotations
 
-from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryRequest, UnusableAnswerError, retry
+from lore.asking import (
+    MOST_TOKENS,
+    AuthorSummarizer,
+    GivenUpError,
+    SummaryRequest,
+    UnusableAnswerError,
+    answer_of,
+    retry,
+)
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
@@ -25,7 +33,9 @@ TRIES = 3
 MOST_TIMES = 2  # times the requested length: a command may write a megabyte
 
 
-def summarize(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = ignore) -> str:
+def summarize(
+    summarizer: AuthorSummarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = ignore
+) -> str:
     """Return the summary that a summariser writes; raises SummaryError."""
     if isinstance(summarizer, Extractive):
         return _checked_text(summarizer.summarize(request).text)
@@ -45,7 +55,7 @@ def summarize(summarizer: Summarizer, request: SummaryRequest, settings: Compact
         request = request._replace(texts=(text,), previous=previous)
 
     def attempt(tokens: int, fault: str) -> str | None:
-        answer = summarizer.summarize(request._replace(tokens=tokens, fault=fault))
+        answer = answer_of(summarizer, request._replace(tokens=tokens, fault=fault))
         return None if answer.cut_off else truncate(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
 
     return retry(attempt, request.tokens, most_tokens, tries=TRIES, tell=tell, unusable=ignore)

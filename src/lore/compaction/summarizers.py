@@ -13,11 +13,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from lore import endpoints as http
 from lore.asking import GivenUpError, Summarizer, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
-from lore.compaction.base import Window
 from lore.compaction.commands import NESTED, SummaryCommand, check_sources, is_nested, outside_context
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.executor import Dependencies
@@ -30,7 +30,7 @@ from lore.model.limits import ANSWER_BYTES
 from lore.model.mask import mask
 from lore.store.base import Tell
 from lore.store.registry import ignore
-from lore.untrusted import SourceText, harmless, one_line
+from lore.untrusted import harmless, one_line
 
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # seconds of what `Retry-After` may ask for
@@ -164,12 +164,8 @@ def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: st
     if not settings.context_sources:
         return Dependencies(summarizer, tell=tell)
 
-    def ask(window: Window) -> tuple[SourceText, ...]:
-        return outside_context(
-            settings, window, session_id=session_id, agent=agent, user=user, environ=os.environ, tell=tell
-        )
-
-    return Dependencies(summarizer, ask, tell)
+    session = {"session_id": session_id, "agent": agent, "user": user}
+    return Dependencies(summarizer, partial(outside_context, settings, session, environ=os.environ, tell=tell), tell)
 
 
 def refuse_nested() -> None:

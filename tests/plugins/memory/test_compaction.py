@@ -1,7 +1,7 @@
 """A compaction learns first from the entries that it drops."""
 
-from compaction.test_executor import firing_of, talk
-from lore.compaction.executor import Dependencies, prepare
+from compaction.test_executor import talk
+from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.model.events import MAIN
@@ -13,7 +13,8 @@ def test_failing_memory_delays_no_compaction():
     heard = []
     broken = memory(Broken(), tell=heard.append)
     state, tracker = talk(4)
-    settings = Compaction(keep_recent=2)
     means = Dependencies(Extractive(), memory=broken)
-    assert prepare(state, MAIN, firing_of(state, tracker, settings, "manual"), settings, means).summary
+    compactor = Compactor(Compaction(keep_recent=2), means, tracker)
+    firing = compactor.due(state.chain(MAIN), ("manual",), None)
+    assert compactor.prepare(state, MAIN, firing, None).summary
     assert "the disk is full" in heard[0]
