@@ -246,6 +246,28 @@ def test_first_answer_without_thinking_costs_the_history(version, model, thinkin
     assert (turns[1]["predicted"]["read_tokens"] == 16_606) == (expected[0] == "LORE168")
 
 
+@pytest.mark.parametrize(("version", "fields", "expected"), [
+    ("2.1.39", {"agentName": "lint", "teamName": "site"}, ["LORE159", "LORE159", "LORE301", "LORE159", "LORE301"]),
+    ("2.1.42", {"teamName": "site"}, ["LORE301"] * 5),  # the session that leads the team
+    ("2.1.43", {"agentName": "lint", "teamName": "site"}, ["LORE301"] * 5),
+])  # fmt: skip
+def test_teammate_reads_head_alone_at_first_requests_and_second_prompt(version, fields, expected, tmp_path):
+    session = Session(version=version, model="claude-opus-4-6")
+    for requests in (range(4), range(4, 5), range(5, 6)):
+        session.ask("<teammate-message>Look at it.</teammate-message>", **fields)
+        for number in requests:
+            session.answer(25_857, 11_000 + 500 * number, 1, calls=("Read",))
+            session.results("a line of output " * 40)
+            session.wait(20)
+        session.answer(36_857 + 500 * requests[-1], 250, 1)
+        session.wait(20)
+    found = breaks(session, tmp_path)
+    assert [code for _, code, _ in found] == expected
+    assert {kind for _, _, kind in found} == {"unattributable"}
+    turns = lore("simulate", "--json", str(tmp_path / "session.jsonl")).json["turns"]
+    assert (turns[1]["predicted"]["read_tokens"] == 25_857) == (expected[0] == "LORE159")
+
+
 def cleared(session: Session, prompt: str) -> Session:
     """Add a new conversation that reads the head of other sessions."""
     session.ask(prompt)
