@@ -246,6 +246,42 @@ def test_first_answer_without_thinking_costs_the_history(version, model, thinkin
     assert (turns[1]["predicted"]["read_tokens"] == 16_606) == (expected[0] == "LORE168")
 
 
+@pytest.mark.parametrize(("alternates", "expected"), [(True, []), (False, [(7, "LORE117", "waste")])])
+def test_requests_of_two_loops_in_one_log_lose_nothing(alternates, expected, tmp_path):
+    session = started_session()
+    session.ask("Are you there?")
+    for read, written in (
+        (30_000, 1_000), (30_000 if alternates else 31_000, 300), (31_000 if alternates else 31_300, 18_000),
+        (30_300 if alternates else 31_000, 3_000), (49_000, 300),
+    ):  # fmt: skip
+        session.answer(read, written, 8, calls=("Bash",))
+        session.results("a line of output " * 40)
+        session.wait(20)
+    assert breaks(session, tmp_path) == expected
+
+
+@pytest.mark.parametrize(("version", "fields", "expected"), [
+    ("2.1.39", {"agentName": "lint", "teamName": "site"}, ["LORE159", "LORE159", "LORE301", "LORE159", "LORE301"]),
+    ("2.1.42", {"teamName": "site"}, ["LORE301"] * 5),  # the session that leads the team
+    ("2.1.43", {"agentName": "lint", "teamName": "site"}, ["LORE301"] * 5),
+])  # fmt: skip
+def test_falls_of_a_teammate_have_a_possible_cause(version, fields, expected, tmp_path):
+    session = Session(version=version, model="claude-opus-4-6")
+    for requests in (range(4), range(4, 5), range(5, 6)):
+        session.ask("<teammate-message>Look at it.</teammate-message>", **fields)
+        for number in requests:
+            session.answer(25_857, 11_000 + 500 * number, 1, calls=("Read",))
+            session.results("a line of output " * 40)
+            session.wait(20)
+        session.answer(36_857 + 500 * requests[-1], 250, 1)
+        session.wait(20)
+    found = breaks(session, tmp_path)
+    assert [code for _, code, _ in found] == expected
+    assert {kind for _, _, kind in found} == {"unattributable"}
+    turns = lore("simulate", "--json", str(tmp_path / "session.jsonl")).json["turns"]
+    assert (turns[1]["predicted"]["read_tokens"] == 25_857) == (expected[0] == "LORE159")
+
+
 def cleared(session: Session, prompt: str) -> Session:
     """Add a new conversation that reads the head of other sessions."""
     session.ask(prompt)

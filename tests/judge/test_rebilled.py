@@ -10,6 +10,7 @@ from msgspec import Raw
 from cache.talk import bill
 from cli.running import lore
 from formats.codex import Rollout
+from formats.opencode import START, Export
 from judge.captures import asks, break_codes, call, judged, text, usage
 from judge.judged import Judged, opened
 from judge.pi_sessions import session
@@ -43,6 +44,20 @@ def test_edited_last_prompt_is_a_rewind(tmp_path, edited):
     verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 2200)), call(60, after, usage(6000, 2210)))
     assert break_codes(verdicts[-1]) == ["LORE143"]
     assert (verdicts[-1].causes[0].kind, verdicts[-1].lost_tokens) == ("expected", 0)
+
+
+@pytest.mark.parametrize(("read", "lost"), [(9_216, 6_700), (0, 6_700), (4_096, 6_700)])
+def test_loss_of_cleared_results_excludes_what_precedes_them(tmp_path, read, lost):
+    """The first request left 9,200 tokens that precede the cleared result; a smaller read was on another machine."""
+    export = Export().user("look")
+    export.answer(export.tool("c1", "x" * 32_000, time={"compacted": START + 35_000}), bill=(9_200, 0, 20))
+    export.answer(export.tool("c2", "y" * 24_000), bill=(8_100, 9_216, 20)).answer("done", bill=(6_100, 17_280, 20))
+    export.user("go on").answer("yes", bill=(16_000 - read, read, 20))
+    path = tmp_path / "ses_1.json"
+    path.write_bytes(export.data())
+    (finding,) = lore("check", "-v", "--json", str(path)).json["findings"]
+    assert (finding["code"], finding["kind"]) == ("LORE117", "waste")
+    assert finding["lost_tokens"] == pytest.approx(lost, rel=0.02)
 
 
 @pytest.mark.parametrize(("read", "kind", "lost"), [(6_500, "waste", 500), (6_900, "expected", 0)])

@@ -273,7 +273,7 @@ class ChainHistory:
     def __init__(self, *, charges: bool = False) -> None:
         self.models: dict[str | None, ModelHistory] = {}
         self.model: str | None = None  # the latest
-        self.has_begun = False
+        self.requests = 0
         self.cached: int | None = None  # tokens that the latest turn left in the cache
         self.total: int | None = None  # tokens of the latest prompt
         self.uncached = 0

@@ -34,7 +34,8 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
     "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
 }  # fmt: skip
 _ANTHROPIC = Served("anthropic", "")
-_REASONING, _NO_FIRST_THINKING, _IMAGE = "reasoning", "first-without-thinking", "image"
+_REASONING, _NO_FIRST_THINKING, _IMAGE, _TEAMMATE = "reasoning", "first-without-thinking", "image", "teammate"
+_TEAMMATE_REQUESTS = (1, 2)  # requests before those of a teammate whose reads fall
 _EFFECT_AT_PROMPT = (*HOOKS, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
@@ -162,7 +163,7 @@ class TranscriptCache:
         doubt = "" if usage is None else reason_to_doubt(usage)
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
-        chain.has_begun, chain.model = True, turn.model
+        chain.requests, chain.model = chain.requests + 1, turn.model
         thoughts = [part.output_tokens or 0 for part in (usage.iterations if usage else ()) if part.kind == THOUGHTS]
         if thoughts or chain.thoughts is not None:
             chain.thoughts = sum(thoughts) + (0 if state.grown.prompted else chain.thoughts or 0)
@@ -264,7 +265,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     grown = growth(entries, base, at)
     history.entries, history.recorded_head = entries, basis.head
     distance = 0 if last is None or last.entries == base else history.positions_after(last, at)
-    model_changed = chain.has_begun and chain.model != model
+    model_changed = bool(chain.requests) and chain.model != model
     if chain.drops_thinking and grown.has_thinking:
         chain.waiting.setdefault(_REASONING, Signal(_REASONING, is_delayed=True, entries=base))
     signals = tuple(_signals(chain, history, turn, grown))
@@ -284,13 +285,13 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     )  # fmt: skip
     chain.has_thinking = chain.has_thinking or grown.has_thinking
     if grown.prompted:
-        chain.prompts += chain.has_begun
+        chain.prompts += bool(chain.requests)
         chain.waiting.clear()
         if any(sign.name == _IMAGE for sign in turn.signs):  # the client may replace it at the next prompt
             chain.waiting[_IMAGE] = Signal(_IMAGE, is_delayed=True, entries=base)
     elif turn.signs:
         _note_waiting(chain, turn.signs, size if unchanged == size else None)
-    if is_new and not chain.has_begun:
+    if is_new and not chain.requests:
         return history, state
     state.level = _level(chain, history, state)  # it removes positions that no longer hold
     state.expected_tokens = _expected_tokens(chain, history, state)
@@ -299,11 +300,16 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
 
 def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Growth) -> Iterator[Signal]:
     """Yield the turn's signals; at a prompt of the user also those of text that waited for it."""
+    is_second_prompt = grown.prompted and not chain.prompts
+    begun = {
+        _NO_FIRST_THINKING: is_second_prompt and not (chain.has_thinking or grown.has_thinking),
+        _TEAMMATE: _TEAMMATE in chain.shown_signals and (is_second_prompt or chain.requests in _TEAMMATE_REQUESTS),
+    }
+    version, model = chain.client.rpartition(" ")[2], normal_name(turn.model)
+    for name in (name for name, applies in begun.items() if applies):
+        if find_fall(name, prompted=grown.prompted, first=True, version=version, model=model) is not None:
+            yield Signal(name, version, is_first=True)
     if grown.prompted:
-        if not (chain.prompts or chain.has_thinking or grown.has_thinking):
-            version, model = chain.client.rpartition(" ")[2], normal_name(turn.model)
-            if find_fall(_NO_FIRST_THINKING, prompted=True, first=True, version=version, model=model) is not None:
-                yield Signal(_NO_FIRST_THINKING, version, is_first=True)
         for signal in chain.waiting.values():
             place = history.last_within(signal.entries)
             yield replace(

@@ -303,6 +303,9 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
         "23 of 23 fell, 22 of them to the head: Claude Code 2.1.32 to 2.1.37 with Opus 4.6 (facts/predictions.md).",
         "weak", confirmed_by=(find.read_head_alone, find.verdict_agrees)),
+    EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_teammate,
+        "52 of 55 second and third requests and second prompts of teammates fell, all to the head: Claude Code 2.1.39 "
+        "to 2.1.42. Of their other requests 9 of 986 fell, of other sessions of that project 3 of 380.", "weak"),
     EvidenceRule(Code.SKILL_LOADED, find.find_delayed_skill,
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",

@@ -353,6 +353,8 @@ class ClaudeCode(LogReader):
             self._note_thinking(record, chain)
             chain.has_plan = False
         session.signal(*facts.signals)
+        if not (chain.turns or is_absent(record.agent_name)):
+            session.signal(Sign("teammate"))
         if facts.effort and not chain.states_effort:
             if (session.chain, "effort") not in session.settings:
                 session.signal(Sign("effort", (f"/effort {facts.effort}",)))

@@ -83,7 +83,7 @@ class ComparedChain:
             pair = judge_unmeasured(facts, (explain_by_clock(facts),) if fell else (), short)
         elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
-        elif previous is not None:
+        elif previous is not None and not self._memory.loops.continue_with(turn):
             base = self._memory.caches.last_of_own_model(previous, turn)
             if base is not None:
                 pair = self._compare(base, replace(turn, changes=without_model_change(turn)), state_of, base)
@@ -104,7 +104,7 @@ class ComparedChain:
         if self._is_unanswered(turn) or not turn.extends(previous):
             return None
         cached, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
-        reads_all = cached is not None and bool(read) and read >= cached
+        reads_all = (cached is not None and bool(read) and read >= cached) or memory.loops.continue_with(turn)
         if reads_all and turn.hashes is None and memory.writes.low is None:  # most turns
             self._remember(turn)
             return Compared(extends=True)

@@ -298,6 +298,11 @@ def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | No
     return None if signal is None else e.FirstWithoutThinking()
 
 
+def find_teammate(facts: PairFacts) -> e.SignSeen | None:
+    """Return that the session is a teammate's, at a request with which the reads of most teammates fell."""
+    return None if state_signal(facts, "teammate", is_delayed=False) is None else e.SignSeen("teammate")
+
+
 def find_resume(facts: PairFacts) -> e.Evidence | None:
     """Return that the session was resumed; in caches without breakpoints reads fall as often without it."""
     is_implicit = facts.state is not None and facts.state.implicit
