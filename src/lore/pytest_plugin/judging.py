@@ -44,6 +44,7 @@ EVIDENCE = 240  # characters
 PLACE = Place("requests")
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 _GIVE = "give bodies (dict, str or bytes), httpx or requests requests, or {request, usage, timestamp} records"
+_RECORD_MEMBERS = frozenset(("request", "response", "usage", "timestamp"))
 _LIST = 'give a list: allow=["date-in-prefix", "tools-reordered"]'
 _BECAME = "… became …"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -89,6 +90,7 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
         record = value.record()
     elif isinstance(value, Mapping) and "request" in value:
         members = dict(cast("Mapping[str, object]", value))
+        _check_members(members, number)
         record = {**members, "request": _body(members["request"], number)}
     else:
         record = {"request": _body(cast("object", value), number)}
@@ -99,6 +101,18 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
         raise LoreError(f"request {number} is not JSON: {reason}", hint=_GIVE) from None
     data = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode("utf-8")
     return data, not isinstance(value, Recorded)
+
+
+def _check_members(members: dict[str, object], number: int) -> None:
+    """Raise LoreError for a misspelled member of a record, and for usage that is not a mapping."""
+    missing = sorted(_RECORD_MEMBERS - members.keys())
+    for name in members.keys() - _RECORD_MEMBERS:
+        near = nearest_name(name, missing, 0.85)  # `response_id`, of other recorders, is less like one
+        if near is not None:
+            raise LoreError(f"request {number}: a record has no member {name!r}", hint=f"did you mean {near!r}?")
+    usage = members.get("usage")
+    if isinstance(usage, str | int | float | list):
+        raise LoreError(f"request {number}: usage is {kind_of(usage)}, expected a mapping", hint=_GIVE)
 
 
 def _body(value: object, number: int) -> object:
