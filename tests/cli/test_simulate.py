@@ -225,6 +225,7 @@ WRONG = {
     "no cause": (("--what-if", "cause=LORE9"), "no finding has the code"),
     "no rules": (("--rules-file", "none.toml"), "none.toml"),
     "a filter without rules": (("--model", "x"), "--rules"),
+    "rules of one cache": (("--rules", "--cache", "openai"), "--rules lists the rules of all caches"),
 }
 
 
