@@ -133,7 +133,7 @@ class Session:
         self._clock = clock
         self.followers: list[Follower] = []  # get every event that is applied from now on
         if compaction is not None and (isinstance(compaction, type) or not hasattr(compaction, "begin")):
-            message = f"compaction is {kind_of(compaction)}, where a policy is due"
+            message = f"compaction is {kind_of(compaction)}, expected a policy"
             raise MisuseError(message, hint="lore.CompactionPolicy(window=200_000)")
         if clock is None and getattr(compaction, "needs_clock", False):
             message = "the policy's gap_secs needs the session's clock: without times no pause is known"
@@ -279,7 +279,7 @@ class Session:
         blocks = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
         item = user_message(name, blocks, source=source)
         if is_empty_message(item):
-            raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
+            raise LoreError("the message is empty", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
         place = index_of(state).place(name)
         if place is not None and state.entries[place].item != item:  # a sent message would change

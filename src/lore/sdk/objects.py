@@ -208,7 +208,7 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     if is_model(params):
         params = plain(params)
     if not isinstance(params, Mapping):
-        message = f"params is {kind_of(params)}, where a mapping is due, or an object of an SDK"
+        message = f"params is {kind_of(params)}, expected a mapping or an object of an SDK"
         raise MisuseError(message, hint='params={"max_tokens": 4000}')
     parameters = cast("Mapping[str, Any]", params)
     for name in parameters:
