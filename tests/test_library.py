@@ -130,7 +130,7 @@ def test_reopened_session_records_only_differences(tmp_path):
         session.user("hi")
         assert session.request()["model"] == "claude-sonnet-5"
     assert kinds() == ["session_started", "session_changed", "append", "turn_started"]
-    with pytest.raises(LoreError, match="not taken in the dialect anthropic"):
+    with pytest.raises(LoreError, match="is not served in the dialect anthropic"):
         lore.open(url, "s", model="gemini-3-pro")
     with pytest.raises(lore.StoreError, match="no session 'other'"):
         lore.open(url, "other")

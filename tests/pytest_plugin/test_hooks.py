@@ -54,7 +54,7 @@ def test_recorder_without_assertion_is_a_warning(suite) -> None:
     )
     result = suite(text, "-W", "always")
     result.assert_outcomes(passed=3, failed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*test_it.py::test_forgets: nothing judges what it recorded (2): call assert_prefix*"])
+    result.stdout.fnmatch_lines(["*test_it.py::test_forgets: 2 recorded requests not checked: call assert_prefix*"])
 
 
 def test_marked_test_is_reported(suite) -> None:
@@ -96,7 +96,7 @@ def test_unneeded_mark_is_a_warning(suite) -> None:
     text = f"{REASON}def test_agent():\n    assert_prefix_stable(STABLE)\n"
     result = suite(text, "-W", "always")
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*LoreWarning: test_it.py::test_agent is marked moves_cache_prefix and moves none*"])
+    result.stdout.fnmatch_lines(["*LoreWarning: test_it.py::test_agent is marked moves_cache_prefix, but no checked prefix moved*"])
     suite(text).assert_outcomes(passed=1, errors=1)
 
 

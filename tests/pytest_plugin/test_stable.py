@@ -95,6 +95,7 @@ def marked(turns: int, *places: int) -> dict:
 
 @pytest.mark.parametrize(("requests", "said"), [
     ([marked(1), marked(2)], "request 1 → 2\n  LORE114 breakpoints-missing"),
+    ([marked(1), marked(2)], "this request has no cache breakpoint (the previous request: 0)"),
     ([marked(1, 0), marked(2, 2), marked(3)], "request 2 → 3\n  LORE114"),
     ([marked(1, 0), marked(2, 0, 2), marked(3, 0)], "request 2 → 3\n  LORE114"),
 ])  # fmt: skip
@@ -150,8 +151,8 @@ def test_cause_beside_an_allowed_one_fails() -> None:
     (None, "allow is None", "give a list"),
     (True, "allow is True", "give a list"),
     ({"LORE101": True}, "names no causes", "give a list"),
-    ("date-in-prefix, tools-reordered", "no cause is called", "give a list"),
-    ("LORE1", "no cause is called 'LORE1'", "write one whole"),
+    ("date-in-prefix, tools-reordered", "there is no cause", "give a list"),
+    ("LORE1", "there is no cause 'LORE1'", "write one whole"),
 ])  # fmt: skip
 def test_invalid_allowance_has_a_hint(allow, said, hint) -> None:
     with pytest.raises(LoreError) as caught:

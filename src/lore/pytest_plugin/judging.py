@@ -111,7 +111,7 @@ def _check_members(members: dict[str, object], number: int) -> None:
         if near is not None:
             raise LoreError(f"request {number}: a record has no member {name!r}", hint=f"did you mean {near!r}?")
     usage = members.get("usage")
-    if isinstance(usage, str | int | float | list):
+    if isinstance(usage, str | int | float):
         raise LoreError(f"request {number}: usage is {kind_of(usage)}, expected a mapping", hint=_GIVE)
 
 
@@ -250,7 +250,7 @@ def allowances(allow: object) -> dict[str, str]:
             hint = "`lore explain` lists codes and names; write one whole"
             hint = did_you_mean(text.lower(), codes) if nearest_name(text.lower(), codes) else hint
             hint = _LIST if "," in text or " " in text else hint
-            raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
+            raise LoreError(f"allow: there is no cause {word!r}", hint=hint)
     return allowed
 
 
