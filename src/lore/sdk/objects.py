@@ -82,7 +82,7 @@ def _members(value: Any) -> object:
     if isinstance(value, type):
         raise LoreError(describe_class(value))
     if isinstance(value, BaseException):  # its members do not say what failed
-        message = f"{kind_of(value)} is an exception: no response, and not JSON"
+        message = f"{kind_of(value)} is an exception, not a response and not JSON"
         raise LoreError(message, hint="of a tool: session.result(call_id, error=EXCEPTION)")
     if callable(getattr(value, "model_dump", None)):
         try:
