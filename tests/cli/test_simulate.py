@@ -1,6 +1,7 @@
 """`lore simulate` as a user types it."""
 
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from cli.running import lore, put, session
 from helpers.plausible import FOLDER, recordings
 from helpers.schemas import valid
+from lore.session import Session
 
 CACHE_CONTROL = {"type": "ephemeral"}
 LONG = "word " * 4000  # far above every minimum
@@ -170,6 +172,20 @@ def test_waste_without_read_price_has_unknown_cost():
     )
     late = lore("simulate", path, "--rules-file", "rules.toml", "--json").json["turns"][1]
     assert (late["waste_tokens"], late["cost"]["waste"]) == (5000, None)
+
+
+def test_quick_answers_of_lores_sessions_are_cached():
+    """A mock answers in a tenth of a second: what it wrote can be read from then on."""
+    ticks = count()
+    session = Session("claude-opus-5", system=LONG, clock=lambda: f"2026-10-20T10:00:{next(ticks) / 10:06.3f}Z")
+    for question in ("one", "two", "three"):
+        session.user(question)
+        session.request()
+        session.assistant({"type": "message", "role": "assistant", "content": [], "usage": usage(0, 4000)})
+    put("s.jsonl", session.log())
+    first, *later = reads(lore("simulate", "s.jsonl", "--json"))
+    assert first == 0
+    assert all(later)
 
 
 def test_turns_without_usage_are_counted_as_unknown():
