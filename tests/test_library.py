@@ -282,7 +282,7 @@ def _asked(**given):
     (lambda: lore.Session("gemini-3-pro", params={"max_tokens": 9}), "'max_tokens' is not a parameter of gemini"),
     (lambda: lore.Session("claude-opus-5", params={"max_output_tokens": 9}), "is not a parameter of anthropic"),
     (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
-    (lambda: lore.Rules(ttl="2h"), "ttl '2h' is none of 5m, 1h"),
+    (lambda: lore.Rules(ttl="2h"), "ttl is '2h', expected one of 5m, 1h"),
     (lambda: lore.CompactionPolicy(when="now"), r"has no argument 'when'\nhint: (?!.*self)"),
     (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
     (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),

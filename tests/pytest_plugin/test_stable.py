@@ -229,6 +229,7 @@ def test_other_recorded_requests_are_skipped() -> None:
     ([body(1), {"request": body(2), "usag": MOCKED}], "request 2: a record has no member 'usag'"),
     ([{"request": body(1), "timestmp": 5}], "request 1: a record has no member 'timestmp'"),
     ([{"request": body(1), "usage": "many"}], "request 1: usage is a str, expected a mapping"),
+    ([{"request": body(1), "timestamp": "yesterday"}], "request 1: timestamp 'yesterday' is not a time"),
     ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
 ])  # fmt: skip
 def test_invalid_request_is_an_error(requests, said) -> None:

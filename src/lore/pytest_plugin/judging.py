@@ -28,6 +28,7 @@ from lore.model.cause import Place
 from lore.model.codes import CODES, Code, kind_in_words
 from lore.model.evidence import BreakpointsDropped
 from lore.model.results import DivergenceResult, Finding
+from lore.model.times import decode_time
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import find_divergence
 from lore.pytest_plugin.recorder import PROCESS, LoreWarning, Recorded, Recorder
@@ -104,13 +105,15 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
 
 
 def _check_members(members: dict[str, object], number: int) -> None:
-    """Raise LoreError for a misspelled member of a record, and for usage that is not a mapping."""
+    """Raise LoreError for a misspelled member of a record, an unreadable time, and usage that is not a mapping."""
     missing = sorted(_RECORD_MEMBERS - members.keys())
     for name in members.keys() - _RECORD_MEMBERS:
         near = nearest_name(name, missing, 0.85)  # `response_id`, of other recorders, is less like one
         if near is not None:
             raise LoreError(f"request {number}: a record has no member {name!r}", hint=f"did you mean {near!r}?")
-    usage = members.get("usage")
+    timestamp, usage = members.get("timestamp"), members.get("usage")
+    if isinstance(timestamp, str) and decode_time(json.dumps(timestamp).encode()) is None:
+        raise LoreError(f"request {number}: timestamp {timestamp!r} is not a time", hint="give RFC 3339, or seconds")
     if isinstance(usage, str | int | float):
         raise LoreError(f"request {number}: usage is {kind_of(usage)}, expected a mapping", hint=_GIVE)
 
