@@ -130,7 +130,7 @@ def test_reopened_session_records_only_differences(tmp_path):
         session.user("hi")
         assert session.request()["model"] == "claude-sonnet-5"
     assert kinds() == ["session_started", "session_changed", "append", "turn_started"]
-    with pytest.raises(LoreError, match="not taken in the dialect anthropic"):
+    with pytest.raises(LoreError, match="is not served in the dialect anthropic"):
         lore.open(url, "s", model="gemini-3-pro")
     with pytest.raises(lore.StoreError, match="no session 'other'"):
         lore.open(url, "other")
@@ -258,9 +258,9 @@ def _asked(**given):
 
 @pytest.mark.parametrize(("misuse", "said"), [
     (lambda: lore.Session("claude-opus-5", system=5), "system is a text, or a list of texts"),
-    (lambda: lore.Session("claude-opus-5", tools=5), "tools is an int, where a list of tools is due"),
-    (lambda: lore.Session("claude-opus-5", sytem="a"), "has no field 'sytem'\nhint: did you mean 'system'"),
-    (lambda: lore.Session("claude-opus-5", params="max_tokens"), "params is a str, where a mapping is due"),
+    (lambda: lore.Session("claude-opus-5", tools=5), "tools is an int, expected a list of tools"),
+    (lambda: lore.Session("claude-opus-5", sytem="a"), "has no argument 'sytem'\nhint: did you mean 'system'"),
+    (lambda: lore.Session("claude-opus-5", params="max_tokens"), "params is a str, expected a mapping"),
     (lambda: lore.Session("claude-opus-5", params={"messages": []}), "'messages' is not a parameter"),
     (lambda: lore.Session("gemini-3-pro", params={"system_instruction": "a"}), "is not a parameter"),
     (lambda: lore.Session("claude-opus-5", tools=[{"nme": "x"}]), "did you mean 'name'"),
@@ -272,6 +272,7 @@ def _asked(**given):
     (lambda: _asked()[0].user([{"type": "tool_result", "tool_use_idd": "x"}]), "did you mean 'tool_use_id'"),
     (lambda: _asked()[0].user([{"typ": "text", "text": "x"}]), "did you mean 'type'"),
     (lambda: _asked()[0].user([{"text": "x"}]), "a block has no type: it has text"),
+    (lambda: lore.open("memory:", "s", mdoel="claude-opus-5"), r"lore.open\(\) has no argument 'mdoel'"),
     (lambda: lore.Rules(tial="user"), "did you mean 'tail'"),
     (lambda: _asked()[0].change(compaction=5), "known: model, system, tools, params, chain"),
     (lambda: _asked(dialect="openai_chat"), "did you mean 'openai-chat'"),
@@ -281,8 +282,8 @@ def _asked(**given):
     (lambda: lore.Session("gemini-3-pro", params={"max_tokens": 9}), "'max_tokens' is not a parameter of gemini"),
     (lambda: lore.Session("claude-opus-5", params={"max_output_tokens": 9}), "is not a parameter of anthropic"),
     (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
-    (lambda: lore.Rules(ttl="2h"), "ttl '2h' is none of 5m, 1h"),
-    (lambda: lore.CompactionPolicy(when="now"), r"has no field 'when'\nhint: (?!.*self)"),
+    (lambda: lore.Rules(ttl="2h"), "ttl is '2h', expected one of 5m, 1h"),
+    (lambda: lore.CompactionPolicy(when="now"), r"has no argument 'when'\nhint: (?!.*self)"),
     (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
     (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),
     (lambda: lore.Session.read("{}"), "a log is bytes"),
@@ -295,12 +296,12 @@ def _asked(**given):
     (lambda: _asked()[0].begin_turn(at=0), "at is '0' .an int."),
     (lambda: _asked(params={"temperature": object}), "object is a class, give an object or a mapping"),
     (lambda: _asked()[0].user([{"role": "user", "content": "a"}]), "it is a whole message"),
-    (lambda: _asked()[0].user([lore.events.image("image/png", b"a")]), "data is a bytes, where a text is due"),
+    (lambda: _asked()[0].user([lore.events.image("image/png", b"a")]), "data is a bytes, expected a text"),
     (lambda: _asked()[0].user([lore.events.image("image/png", "!!!")]), "data is not base64"),
     (lambda: _asked()[0].compact("So far.", keep="6"), "keep is a str"),
     (lambda: _asked()[0].compact("So far.", keep=True), "keep is a bool"),
-    (lambda: lore.Session("claude-opus-5", compaction=lore.CompactionPolicy), "compaction is a type, where a"),
-    (lambda: lore.Session("claude-opus-5", compaction=200_000), "compaction is an int, where a policy is due"),
+    (lambda: lore.Session("claude-opus-5", compaction=lore.CompactionPolicy), "compaction is a type, expected a"),
+    (lambda: lore.Session("claude-opus-5", compaction=200_000), "compaction is an int, expected a policy"),
 ])  # fmt: skip
 def test_misspelled_argument_is_named_in_the_error(misuse, said):
     with pytest.raises(lore.LoreError, match=said) as caught:
@@ -316,9 +317,10 @@ def test_members_of_providers_are_no_misspellings():
     session.user([{"type": "container_upload", "file_id": "f1"}, {"type": "text", "text": "x", "vendor": 1}])
 
 
-def test_file_name_as_store_gets_a_url_as_hint():
+@pytest.mark.parametrize("name", ["agent.db", "sqllite:agent.db", "SQLITE3:agent.db"])
+def test_wrong_url_of_a_store_gets_the_right_one_as_hint(name):
     with pytest.raises(LoreError) as caught:
-        lore.open("agent.db", "demo")
+        lore.open(name, "demo")
     assert caught.value.hint.startswith("did you mean 'sqlite:agent.db'? stores: memory:, ")
 
 

@@ -24,9 +24,9 @@ def begun(**fields):
 
 
 @pytest.mark.parametrize(("settings", "said"), [
-    ({"tail": "bottom"}, "tail 'bottom' is none of system, user, persist"),
-    ({"breakpoints": "all"}, "breakpoints 'all' is none of lore, recorded, none"),
-    ({"ttl": "1d"}, "ttl '1d' is none of 5m, 1h"),
+    ({"tail": "bottom"}, "tail is 'bottom', expected one of system, user, persist"),
+    ({"breakpoints": "all"}, "breakpoints is 'all', expected one of lore, recorded, none"),
+    ({"ttl": "1d"}, "ttl is '1d', expected one of 5m, 1h"),
     ({"ttl": "1h"}, "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"),
     ({"knowledge_tokens": 0}, "knowledge_tokens must be at least 1"),
 ])  # fmt: skip

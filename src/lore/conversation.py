@@ -161,7 +161,7 @@ def dialect_of_model(model: str) -> str:
         return names[0]
     if names:
         raise LoreError(
-            f"requests for {model} are taken in several dialects: {', '.join(names)}",
+            f"{model} is served in several dialects: {', '.join(names)}",
             hint=f"name the dialect of the SDK: Session({model!r}, dialect={names[0]!r})",
         )
     models = sorted(MODEL_DIALECTS)

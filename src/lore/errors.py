@@ -66,8 +66,9 @@ class MisuseError(LoreError, TypeError):
 
 
 def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
-    """Return the MisuseError for an unknown field `name` of `where`; it names the nearest of `names`."""
-    return MisuseError(f"{where} has no field {name!r}", hint=did_you_mean(name, names))
+    """Return the MisuseError for an unknown field or argument `name` of `where`; it names the nearest of `names`."""
+    what = "argument" if where.endswith("()") else "field"
+    return MisuseError(f"{where} has no {what} {name!r}", hint=did_you_mean(name, names))
 
 
 def did_you_mean(name: str, choices: Iterable[str], otherwise: str = "known") -> str:

@@ -93,7 +93,7 @@ __all__ = ["Session"]
 
 CONTEXT = "the parts of a context and their types: `lore guide library`"
 KEPT = 1_000  # problems
-_NO_CALL = "no call waits: a compaction or a removal may have dropped it; its result can be a message"
+_NO_CALL = "no call is without a result: a compaction or a removal may have dropped it; give its result as a message"
 
 
 class Session:
@@ -133,7 +133,7 @@ class Session:
         self._clock = clock
         self.followers: list[Follower] = []  # get every event that is applied from now on
         if compaction is not None and (isinstance(compaction, type) or not hasattr(compaction, "begin")):
-            message = f"compaction is {kind_of(compaction)}, where a policy is due"
+            message = f"compaction is {kind_of(compaction)}, expected a policy"
             raise MisuseError(message, hint="lore.CompactionPolicy(window=200_000)")
         if clock is None and getattr(compaction, "needs_clock", False):
             message = "the policy's gap_secs needs the session's clock: without times no pause is known"
@@ -279,7 +279,7 @@ class Session:
         blocks = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
         item = user_message(name, blocks, source=source)
         if is_empty_message(item):
-            raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
+            raise LoreError("the message is empty", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
         place = index_of(state).place(name)
         if place is not None and state.entries[place].item != item:  # a sent message would change
@@ -410,7 +410,7 @@ class Session:
         call = None if place is None else state.entries[place].item
         if not isinstance(call, ToolCall):
             names = [use.call_id for use in self.pending_calls(chain)]
-            hint = did_you_mean(call_id, names, "calls that wait") if names else _NO_CALL
+            hint = did_you_mean(call_id, names, "calls without a result") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(call_id, 80)!r}", hint=hint)
         expect(error, (str, BaseException, bool), "error", "a text, an exception or True")
         output_json, reason = result_body(output, error, self.dialect.name)
@@ -487,7 +487,7 @@ class Session:
         state, dialect = self.state.chain(chain), self.dialect.name
         native = dialect in dialects_for(state.model or "")  # and not a gateway that takes every model in one dialect
         if model is not None and native and dialects_for(model) and dialect not in dialects_for(model):
-            message = f"requests for {model} are not taken in the dialect {dialect}"
+            message = f"{model} is not served in the dialect {dialect}"
             raise LoreError(message, hint="begin another session")
         is_same = (
             model in (None, state.model)

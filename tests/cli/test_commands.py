@@ -289,6 +289,10 @@ def test_explain_names_kind_of_code_without_break(code, kind):
     assert f"Kind: {kind}" in lore("explain", code).out.replace("\n", " ")
 
 
+def test_explain_accepts_a_code_by_its_number():
+    assert lore("explain", "101").out == lore("explain", "LORE101").out != ""
+
+
 def test_explain_of_a_word_names_codes_with_it():
     result = lore("explain", "date")
     assert (result.code, "did you mean date-in-prefix?" in result.err) == (2, True)

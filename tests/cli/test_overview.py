@@ -547,6 +547,13 @@ def test_overview_without_recordings_names_next_commands():
     assert "lore --since 2026-01-01" in result.out
 
 
+def test_overview_of_empty_folders_names_next_commands():
+    Path("home/.claude/projects").mkdir(parents=True)
+    out = lore().out
+    assert "no requests\nno earlier one was found; list the sessions here, or name a recording:\n" in out
+    assert "\n  lore sessions\n  lore check PATH\n" in out
+
+
 def test_empty_span_names_newest_request_after_it():
     claude("a", STEADY, day=3)
     claude("b", STEADY, day=4)

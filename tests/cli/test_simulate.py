@@ -1,6 +1,7 @@
 """`lore simulate` as a user types it."""
 
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from cli.running import lore, put, session
 from helpers.plausible import FOLDER, recordings
 from helpers.schemas import valid
+from lore.session import Session
 
 CACHE_CONTROL = {"type": "ephemeral"}
 LONG = "word " * 4000  # far above every minimum
@@ -172,6 +174,20 @@ def test_waste_without_read_price_has_unknown_cost():
     assert (late["waste_tokens"], late["cost"]["waste"]) == (5000, None)
 
 
+def test_quick_answers_of_lores_sessions_are_cached():
+    """A mock answers in a tenth of a second: what it wrote can be read from then on."""
+    ticks = count()
+    session = Session("claude-opus-5", system=LONG, clock=lambda: f"2026-10-20T10:00:{next(ticks) / 10:06.3f}Z")
+    for question in ("one", "two", "three"):
+        session.user(question)
+        session.request()
+        session.assistant({"type": "message", "role": "assistant", "content": [], "usage": usage(0, 4000)})
+    put("s.jsonl", session.log())
+    first, *later = reads(lore("simulate", "s.jsonl", "--json"))
+    assert first == 0
+    assert all(later)
+
+
 def test_turns_without_usage_are_counted_as_unknown():
     result = lore("simulate", capture((body("one"), None, 0), (body("one", "1", "two"), None, 60)), "--json").json
     assert [turn["billed"] for turn in result["turns"]] == [None, None]
@@ -225,6 +241,7 @@ WRONG = {
     "no cause": (("--what-if", "cause=LORE9"), "no finding has the code"),
     "no rules": (("--rules-file", "none.toml"), "none.toml"),
     "a filter without rules": (("--model", "x"), "--rules"),
+    "rules of one cache": (("--rules", "--cache", "openai"), "--rules lists the rules of all caches"),
 }
 
 

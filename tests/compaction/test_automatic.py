@@ -185,7 +185,7 @@ def test_guide_summarizer_is_asked_with_the_messages():
     policy = lore.CompactionPolicy(window=8_000, summarizer=scope["Summaries"]())
     session = lore.Session("claude-opus-5", compaction=policy)
     talk(session, 15)
-    assert dividers(session)[0] == "The parser is done."
+    assert dividers(session)[0] == "Summary of the conversation so far:\n\nThe parser is done."
     assert "Question 0?" in requests[0]["text"]
     assert "at most 1024 tokens" in requests[0]["system"]
 

@@ -73,13 +73,13 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
 @each("call, said", [
     (lambda: events.user_message("u", "x", sorce="user"), "did you mean 'source'"),
     (lambda: events.append(events.user_message("u", "x"), chian="main"), "did you mean 'chain'"),
-    (lambda: events.assistant_message("a", "x", thinking="y"), "no field 'thinking'"),
+    (lambda: events.assistant_message("a", "x", thinking="y"), "no argument 'thinking'"),
     (lambda: events.append(ITEM), r"item is a dict\nhint: give lore.events.user_message"),
     (lambda: events.user_message("u", [{"type": "text", "text": "x"}]), r"content\[0\] is a dict"),
     (lambda: events.turn_completed(1, usage={"read_tokens": 1}), "usage is a dict"),
     (lambda: events.turn_started("1"), "Expected `int`, got `str`"),
     (lambda: events.text(5), "text is an int"),
-    (lambda: events.remove("u1"), "uuids is a text, where a list"),
+    (lambda: events.remove("u1"), "uuids is a text, expected a list"),
     (lambda: events.session_started("s", tools={"name": "f"}), "tools is one tool"),
     (lambda: events.session_started("s", tools=["f"]), "a str is among the tools"),
     (lambda: events.session_started("s", tools=[{"input_schema": range}]), "range is a class, give an object"),
@@ -87,8 +87,8 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
     (lambda: events.session_started("s", system=[{"type": "text"}]), "system is a text"),
     (lambda: events.knowledge("add", "k", content=object()), "Encoding|Expected|unsupported|not JSON"),
     (lambda: events.opaque({1, 2}), "not JSON"),
-    (lambda: lore.Session("claude-opus-5").apply({"kind": "append", "item": ITEM}), "where an event is due"),
-    (lambda: lore.Session("claude-opus-5").apply(events.user_message("u", "x")), "where an event is due"),
+    (lambda: lore.Session("claude-opus-5").apply({"kind": "append", "item": ITEM}), "expected an event, not a"),
+    (lambda: lore.Session("claude-opus-5").apply(events.user_message("u", "x")), "expected an event, not a"),
     (lambda: lore.Session("claude-opus-5", rules={"tail": "user"}), "rules is a dict"),
     (lambda: lore.Session("claude-opus-5", dialect=5), "dialect is an? int"),
     (lambda: lore.Session({"model": "x"}), "model is a dict"),
@@ -100,8 +100,8 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
     (lambda: lore.Session("claude-opus-5").begin_turn("10:00"), "context is a str"),
     (lambda: lore.Session("claude-opus-5").request(max_tokens=5), "belongs in params"),
     (lambda: lore.StoredSession.begin(lore.open_store("memory:"), {"session_id": "s"}), "not with a dict"),
-    (lambda: lore.StoredSession.open("memory:", "s"), "where a store is due"),
-    (lambda: lore.open({"url": "memory:"}, "s", model="claude-opus-5"), "where a store is due"),
+    (lambda: lore.StoredSession.open("memory:", "s"), "expected a store"),
+    (lambda: lore.open({"url": "memory:"}, "s", model="claude-opus-5"), "expected a store"),
     (lambda: lore.open("memory:", "s", modle="claude-opus-5"), "did you mean 'model'"),
 ])  # fmt: skip
 def test_invalid_value_is_a_type_error(call, said):
@@ -142,7 +142,7 @@ def test_blocks_of_provider_and_lore_are_distinguished():
 
 @pytest.mark.parametrize("text", ["", "  \n", [], [{"type": "text", "text": " "}]])
 def test_message_without_text_is_an_error(text):
-    with pytest.raises(LoreError, match="says nothing"):
+    with pytest.raises(LoreError, match="the message is empty"):
         lore.Session("claude-opus-5").user(text)
 
 

@@ -51,6 +51,10 @@ def test_the_fork_whose_history_fits_continues():
 
 CONTINUED = {
     "rewritten answer": [body("a", assistant("b"), "c"), body("a", assistant("B"), "c", "d")],
+    "rewritten answer, marked last message": [
+        body("a", assistant("b"), user(text("c", cache_control={"type": "ephemeral"}))),
+        body("a", assistant("B"), "c", assistant("d"), user(text("e", cache_control={"type": "ephemeral"}))),
+    ],
     "other system prompt and breakpoint": [
         body(user(text("a", cache_control={"type": "ephemeral"}))),
         body(user("a"), assistant("b"), "c", system="Other"),

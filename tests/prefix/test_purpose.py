@@ -105,9 +105,11 @@ def segment(words):
     ("# Conversation Summary\n\n## Goal\nRepair it.", True),
     ("**Session recap**\nWe repaired it.", True),
     ("<context_checkpoint>\nRepaired.\n</context_checkpoint>", True),
+    ("Rule-based summary of 12 earlier messages (the session's log keeps them):", True),
     ("## Summary\nThe parser fails on empty input.", False),  # how bug reports begin
     ("Implement the session snapshot feature in store.py.", False),
     ("Write a summary of this file.", False),
+    ("Write a summary of 3 files.", False),
 ])  # fmt: skip
 def test_summary_is_known_by_agents_phrases(words, expected):
     assert is_summary(segment(words)) is expected

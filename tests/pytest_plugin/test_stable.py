@@ -9,6 +9,7 @@ import httpx
 import pytest
 import requests as requests_library
 
+import lore
 from helpers.each import each
 from lore.errors import LoreError
 from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, seams
@@ -94,6 +95,7 @@ def marked(turns: int, *places: int) -> dict:
 
 @pytest.mark.parametrize(("requests", "said"), [
     ([marked(1), marked(2)], "request 1 → 2\n  LORE114 breakpoints-missing"),
+    ([marked(1), marked(2)], "this request has no cache breakpoint (the previous request: 0)"),
     ([marked(1, 0), marked(2, 2), marked(3)], "request 2 → 3\n  LORE114"),
     ([marked(1, 0), marked(2, 0, 2), marked(3, 0)], "request 2 → 3\n  LORE114"),
 ])  # fmt: skip
@@ -149,14 +151,31 @@ def test_cause_beside_an_allowed_one_fails() -> None:
     (None, "allow is None", "give a list"),
     (True, "allow is True", "give a list"),
     ({"LORE101": True}, "names no causes", "give a list"),
-    ("date-in-prefix, tools-reordered", "no cause is called", "give a list"),
-    ("LORE1", "no cause is called 'LORE1'", "write one whole"),
+    ("date-in-prefix, tools-reordered", "there is no cause", "give a list"),
+    ("LORE1", "there is no cause 'LORE1'", "write one whole"),
 ])  # fmt: skip
 def test_invalid_allowance_has_a_hint(allow, said, hint) -> None:
     with pytest.raises(LoreError) as caught:
         assert_prefix_stable([body(1), body(2)], allow=allow)
     assert said in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_members_of_other_recorders_are_accepted() -> None:
+    assert_prefix_stable([{"request": body(turns), "response_id": "r1", "time": turns} for turns in (1, 2)])
+
+
+@each(["anthropic", "openai-chat", "openai-responses", "gemini"])
+def test_compaction_by_a_policy_passes(dialect) -> None:
+    policy = lore.CompactionPolicy(window=4_000)
+    session = lore.Session("any", dialect=dialect, system="Be brief.", compaction=policy)
+    requests = []
+    for number in range(8):
+        session.user(f"What does part {number} do? " * 60)
+        requests.append(session.request())
+        session.assistant(f"Part {number} reads files. " * 60)
+    assert b'"compact_applied"' in session.log()
+    assert_prefix_stable(requests)
 
 
 def test_unused_allowance_is_a_warning() -> None:
@@ -207,6 +226,10 @@ def test_other_recorded_requests_are_skipped() -> None:
     ([body(1), object()], "request 2 is an object, not a request"),
     ([body(1), body(1, extra=object())], "request 2 is not JSON: an object is"),
     ([body(1), body(1, extra=float("nan"))], "request 2 is not JSON"),
+    ([body(1), {"request": body(2), "usag": MOCKED}], "request 2: a record has no member 'usag'"),
+    ([{"request": body(1), "timestmp": 5}], "request 1: a record has no member 'timestmp'"),
+    ([{"request": body(1), "usage": "many"}], "request 1: usage is a str, expected a mapping"),
+    ([{"request": body(1), "timestamp": "yesterday"}], "request 1: timestamp 'yesterday' is not a time"),
     ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
 ])  # fmt: skip
 def test_invalid_request_is_an_error(requests, said) -> None:

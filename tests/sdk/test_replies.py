@@ -160,11 +160,12 @@ def test_response_of_another_dialect_is_an_error(dialect, other):
     ({"type": "error", "error": {"message": "overloaded"}}, "overloaded"),
     ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J "),
     ({"error": {"message": "no such model", "code": 404}}, "no such model"),
-    (object(), "an object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
-    ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|no response|no chunks"), (len, "not JSON"),
+    (object(), "an object is not JSON|not a response"), (5, "not a response"), (None, "not a response"),
+    ({}, "not a response"),
+    ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|not a response|no chunks"), (len, "not JSON"),
     ({"id": "x", "data": 1}, "of Anthropic's Messages: a dict with id, data, without .type.: .message."),
-    ([1], "no response"),
-    (Exception("timeout"), "no response"),
+    ([1], "not a response"),
+    (Exception("timeout"), "not a response"),
 ])  # fmt: skip
 def test_invalid_answer_changes_nothing(response, said):
     session = lore.Session("claude-opus-5")

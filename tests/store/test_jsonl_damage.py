@@ -95,7 +95,7 @@ def test_first_damaged_save_is_named(tmp_path, original):
     (damage,) = store.verify("s").damage
     byte = data.rindex(b'{"kind":"saved"', 0, data.index(message_line("c")))
     assert (damage.session_id, damage.number, damage.place) == ("s", None, f"{path}, byte {byte}")
-    assert damage.recoverable == "every event before it, of which one or more are not as they were written"
+    assert damage.recoverable == "every event before it; at least one of them was changed"
     with pytest.raises(DamagedError, match="the events of this save do not match its record") as caught:
         store.load("s")
     assert caught.value.hint.startswith(f"`lore store verify --store jsonl:{tmp_path}` names")

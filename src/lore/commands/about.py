@@ -115,7 +115,8 @@ def explain(
             sys.stdout.write(_CODE_ROW.format(finding_code, kind_in_words(row.kind, finding_code), actor, row.name))
         return 0
     names = {row.name: finding_code for finding_code, row in CODES.items()}
-    finding_code = code.upper() if code.upper() in CODES else names.get(code.lower())
+    spellings = code.upper(), f"LORE{code}"
+    finding_code = next((spelling for spelling in spellings if spelling in CODES), names.get(code.lower()))
     if finding_code is None:
         word = code.lower()
         meanings = [text for text in guide_page("words").split("\n- ")[1:] if text.startswith(f"**{word}**")]

@@ -87,6 +87,8 @@ def run(options: SimulateOptions) -> int:
          "leave it out with --measured"),
         (options.model is not None and not options.rules, "--model chooses among --rules",
          "or try --what-if model=NAME"),
+        (options.rules and bool(options.cache), "--rules lists the rules of all caches",
+         "leave out --cache; --model NAME lists those of one model"),
     )  # fmt: skip
     settings = common.find_settings(options.config)
     dated = Dated.of(settings, options.rules_file or "")

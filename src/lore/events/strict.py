@@ -48,6 +48,7 @@ Tools: TypeAlias = (
 RECALLED = ("id", "title", "content", "score", "sensitivity")  # members of an entry of a context's `memory_recall`
 _WORKING = ("project_dir", "recent_files")  # members of a context's `working_context`
 STATUSES = ("running", "completed", "failed")  # of a tool call
+_PUBLIC_NAMES = {"open_session": "lore.open"}  # of functions that `lore` exports under another name
 _TOOL = "a tool is a mapping, or an object of an SDK, with its name, its description and the JSON schema of its input"
 
 
@@ -62,7 +63,8 @@ class Common(TypedDict, total=False):
 def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
     """Wrap a function so that an unknown keyword raises MisuseError, which names the nearest parameter."""
     code = function.__code__
-    label = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
+    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    label = f"{_PUBLIC_NAMES.get(name, name)}()"
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
     names += Common.__annotations__ if code.co_flags & CO_VARKEYWORDS else ()
 
@@ -148,7 +150,7 @@ def text_json(value: object, field: str) -> Raw:
     """Return a text as JSON; raise MisuseError for any other value."""
     if not isinstance(value, str):
         hint = "give a text" + ("; an image is base64" if isinstance(value, bytes) else "")
-        raise MisuseError(f"{field} is {kind_of(value)}, where a text is due", hint=hint)
+        raise MisuseError(f"{field} is {kind_of(value)}, expected a text", hint=hint)
     return Raw(encode(value))
 
 
@@ -160,7 +162,7 @@ def optional_json(value: object, field: str) -> Raw:
 def id_list(ids: Sequence[str], field: str) -> tuple[str, ...]:
     """Return the ids as a tuple; raise MisuseError for a text, which would give its characters."""
     if isinstance(ids, str):
-        raise MisuseError(f"{field} is a text, where a list of ids is due", hint="put it in a list")
+        raise MisuseError(f"{field} is a text, expected a list of ids", hint="put it in a list")
     return tuple(ids)
 
 
@@ -180,11 +182,11 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
         return None
     if isinstance(tools, Mapping):
         if "name" in tools or "type" in tools or "function" in tools:
-            raise MisuseError("tools is one tool, where a list of them is due", hint="put it in a list")
+            raise MisuseError("tools is one tool, expected a list of tools", hint="put it in a list")
         tools = [tools[name] for name in sorted(tools)]
     some: object = tools
     if not isinstance(some, list | tuple):
-        raise MisuseError(f"tools is {kind_of(some)}, where a list of tools is due", hint=_TOOL)
+        raise MisuseError(f"tools is {kind_of(some)}, expected a list of tools", hint=_TOOL)
     for tool in cast("Sequence[object]", some):
         if not isinstance(tool, Mapping) and not is_model(tool):
             what = f"the class {tool.__name__}" if isinstance(tool, type) else kind_of(tool)
@@ -260,7 +262,7 @@ def check_event(event: object) -> None:
     """Raise MisuseError if an object is not an event."""
     if not isinstance(event, e.Envelope):
         hint = "make one with lore.events, or lore.event(kind, …)"
-        raise MisuseError(f"this is {kind_of(event)}, where an event is due", hint=hint)
+        raise MisuseError(f"expected an event, not {kind_of(event)}", hint=hint)
 
 
 def check_time(at: str, who: str) -> str:

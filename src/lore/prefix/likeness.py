@@ -139,8 +139,9 @@ def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
     """
     if not is_model_message(previous.messages[message_start(previous, shared)]):
         return False
+    # by text: many clients write the marked last message as a block, and later as a plain text
     before, after = (
-        Counter(segment.data for segment in side.messages.since(shared) if segment.kind != "envelope")
+        Counter(block_of(block).text or block.data for block in side.messages.since(shared) if block.kind != "envelope")
         for side in (previous, current)
     )
     return 2 * (before & after).total() < before.total()  # at any place: a dropped block moves the others

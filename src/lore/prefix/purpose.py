@@ -185,7 +185,7 @@ _PHRASES = pattern(
     rb"session is being continued from a previous conversation"
     rb"|<(?:conversation[_-]|context[_-]|compact[_-])?summary>"
     rb"|another language model started to solve this problem"
-    rb"|\bsummary of (?:the|our|this) (?:previous|prior|earlier|conversation)"
+    rb"|\bsummary of (?:the|our|this|[0-9]{1,9}) (?:previous|prior|earlier|conversation)"
     rb"|(?:conversation|history|context) (?:before this point |above |so far )?"
     rb"(?:has been|was) (?:summari[sz]ed|compacted)"
     rb'|"type"\s*:\s*"compaction(?:_summary)?"'

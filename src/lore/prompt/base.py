@@ -215,7 +215,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True, metaclass=_RejectUn
         """Return a sentence about the first wrong value; None if all are right."""
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                return f"{name} {getattr(self, name)!r} is none of {', '.join(choices)}"
+                return f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}"
         for name in ("knowledge_tokens", "max_loop_turns"):
             if type(getattr(self, name)) is not int:
                 return f"{name} has to be a whole number"

@@ -71,7 +71,8 @@ def lore_recorder(request: pytest.FixtureRequest) -> Generator[Recorder]:
     prompts = sum(recorded.may_be_prompt for recorded in recorder.recorded)
     if prompts and not recorder.is_used and PROCESS.test is not None and PROCESS.test.passed:
         todo = "call assert_prefix_stable(lore_recorder), or lore_recorder.save(FILE) for lore check"
-        request.node.warn(LoreWarning(f"{request.node.nodeid}: nothing judges what it recorded ({prompts}): {todo}"))
+        what = f"{prompts} recorded request{'s' * (prompts != 1)} not checked"
+        request.node.warn(LoreWarning(f"{request.node.nodeid}: {what}: {todo}"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -88,7 +89,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a mark without a reason."""
     if item.get_closest_marker(MARK) is not None and _reason(item) is None:
-        pytest.fail(f'{item.nodeid}: write @pytest.mark.{MARK}(reason="…") with a reason, in words', pytrace=False)
+        pytest.fail(f'{item.nodeid}: the mark needs a reason: @pytest.mark.{MARK}(reason="…")', pytrace=False)
 
 
 def _reason(item: pytest.Item) -> str | None:
@@ -107,7 +108,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     test = PROCESS.test
     is_own = any(mark.name == MARK for mark in item.own_markers)
     if is_own and test is not None and test.reason is not None and test.passed and not (test.moved or test.cassettes):
-        item.warn(LoreWarning(f"{item.nodeid} is marked {MARK} and moves none that lore judged: take the mark away"))
+        item.warn(LoreWarning(f"{item.nodeid} is marked {MARK}, but no checked prefix moved: remove the mark"))
     return result
 
 

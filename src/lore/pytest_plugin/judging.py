@@ -28,6 +28,7 @@ from lore.model.cause import Place
 from lore.model.codes import CODES, Code, kind_in_words
 from lore.model.evidence import BreakpointsDropped
 from lore.model.results import DivergenceResult, Finding
+from lore.model.times import decode_time
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import find_divergence
 from lore.pytest_plugin.recorder import PROCESS, LoreWarning, Recorded, Recorder
@@ -44,6 +45,7 @@ EVIDENCE = 240  # characters
 PLACE = Place("requests")
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 _GIVE = "give bodies (dict, str or bytes), httpx or requests requests, or {request, usage, timestamp} records"
+_RECORD_MEMBERS = frozenset(("request", "response", "usage", "timestamp"))
 _LIST = 'give a list: allow=["date-in-prefix", "tools-reordered"]'
 _BECAME = "… became …"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -89,6 +91,7 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
         record = value.record()
     elif isinstance(value, Mapping) and "request" in value:
         members = dict(cast("Mapping[str, object]", value))
+        _check_members(members, number)
         record = {**members, "request": _body(members["request"], number)}
     else:
         record = {"request": _body(cast("object", value), number)}
@@ -99,6 +102,20 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
         raise LoreError(f"request {number} is not JSON: {reason}", hint=_GIVE) from None
     data = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode("utf-8")
     return data, not isinstance(value, Recorded)
+
+
+def _check_members(members: dict[str, object], number: int) -> None:
+    """Raise LoreError for a misspelled member of a record, an unreadable time, and usage that is not a mapping."""
+    missing = sorted(_RECORD_MEMBERS - members.keys())
+    for name in members.keys() - _RECORD_MEMBERS:
+        near = nearest_name(name, missing, 0.85)  # `response_id`, of other recorders, is less like one
+        if near is not None:
+            raise LoreError(f"request {number}: a record has no member {name!r}", hint=f"did you mean {near!r}?")
+    timestamp, usage = members.get("timestamp"), members.get("usage")
+    if isinstance(timestamp, str) and decode_time(json.dumps(timestamp).encode()) is None:
+        raise LoreError(f"request {number}: timestamp {timestamp!r} is not a time", hint="give RFC 3339, or seconds")
+    if isinstance(usage, str | int | float):
+        raise LoreError(f"request {number}: usage is {kind_of(usage)}, expected a mapping", hint=_GIVE)
 
 
 def _body(value: object, number: int) -> object:
@@ -236,7 +253,7 @@ def allowances(allow: object) -> dict[str, str]:
             hint = "`lore explain` lists codes and names; write one whole"
             hint = did_you_mean(text.lower(), codes) if nearest_name(text.lower(), codes) else hint
             hint = _LIST if "," in text or " " in text else hint
-            raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
+            raise LoreError(f"allow: there is no cause {word!r}", hint=hint)
     return allowed
 
 

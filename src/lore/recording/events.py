@@ -28,6 +28,7 @@ from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.results.measured import Measurement
 from lore.model.state import Chain, ClosedTurn, FoldedSession
+from lore.model.times import parse_timestamp
 from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
@@ -218,6 +219,8 @@ class EventRecording(Recording):
             turn.usage, turn.verdict, turn.response_id, turn.hashes = usage, last.verdict, name, last.hashes
             if self._origin.clock == "first_line":
                 turn.answered = last.at
+            if session.is_own:
+                turn.ended = parse_timestamp(last.at)
         is_unnamed = turn.response_id is None or turn.response_id.startswith(STAND_IN)
         if is_unnamed and turn.sent is not None and session.id and not session.is_own:  # as in other versions
             turn.response_id = f"{session.id} {turn.chain} {turn.number} {turn.sent}"

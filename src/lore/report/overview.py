@@ -440,13 +440,16 @@ def _write_no_requests(result: Overview, span: str, out: Console, choice: Overvi
     else:
         what = "".join(f" of {name}" for name in (choice.agent, choice.project and f"project {choice.project}") if name)
         out.print(line((f"{span}: no requests{what}", "bold")))
-        command = "lore sessions"
         if result.newest is not None:
             day = day_of(result.newest)
             out.print(f"the newest request was sent on {day}:")
             command = choice._replace(since=day, until="").summing("").rstrip()
         elif choice.agent or choice.project:  # look in all of them
             command = f"lore --since {shlex.quote(choice.since)} --by {'project' if choice.project else 'agent'}"
+        else:
+            out.print("no earlier one was found; list the sessions here, or name a recording:")
+            _write_command("lore sessions", out)
+            command = "lore check PATH"
         _write_command(command, out)
     _write_notes(result, out, choice)
 

@@ -82,7 +82,7 @@ def _members(value: Any) -> object:
     if isinstance(value, type):
         raise LoreError(describe_class(value))
     if isinstance(value, BaseException):  # its members do not say what failed
-        message = f"{kind_of(value)} is an exception: no response, and not JSON"
+        message = f"{kind_of(value)} is an exception, not a response and not JSON"
         raise LoreError(message, hint="of a tool: session.result(call_id, error=EXCEPTION)")
     if callable(getattr(value, "model_dump", None)):
         try:
@@ -208,7 +208,7 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     if is_model(params):
         params = plain(params)
     if not isinstance(params, Mapping):
-        message = f"params is {kind_of(params)}, where a mapping is due, or an object of an SDK"
+        message = f"params is {kind_of(params)}, expected a mapping or an object of an SDK"
         raise MisuseError(message, hint='params={"max_tokens": 4000}')
     parameters = cast("Mapping[str, Any]", params)
     for name in parameters:

@@ -305,6 +305,6 @@ class LogFile:
         byte, message = first_fault
         intact = "every event before it" if byte else NOTHING_RECOVERABLE
         if "do not match" in message:
-            intact += ", of which one or more are not as they were written"
+            intact += "; at least one of them was changed"
         damage = DamagedPlace(session_id, None, f"{self.path}, byte {byte}", message, intact)
         return Verified(1, len(part.lines), (damage,))

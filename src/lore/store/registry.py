@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from lore.errors import install_hint
+from lore.errors import install_hint, nearest_name
 from lore.model.canonical import printable
 from lore.model.deferred import Registry, pattern
 from lore.model.mask import mask
@@ -70,12 +70,15 @@ def open_store(url: str, tell: Tell = ignore) -> Store:
         message, hint = "", "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
         if url.strip(":").lower() in STORES:
             hint = f"write the kind, a colon, and the place: {hint}"
+        elif ":" in url and (near := nearest_name(url.partition(":")[0].lower(), [*STORES, *_EXTRAS], 0.75)):
+            corrected = f"{near}:{url.partition(':')[2]}"
+            hint = f"did you mean {mask_url(corrected)!r}? {hint}"
         elif url and ":" not in url:
             hint = f"did you mean 'sqlite:{mask_url(url)}'? {hint}"
         elif url.lower().startswith("s3://"):
             message = ": sessions are not stored in buckets"
             hint = "to share a store between machines, use a PostgreSQL database: --store postgresql://HOST/DATABASE"
-        raise StoreError(f"{mask_url(url)!r} names no store{message}", hint=hint)
+        raise StoreError(f"{mask_url(url)!r} is not the URL of a store{message}", hint=hint)
     if not _has_store(scheme):
         message = f"{mask_url(url)} needs lore's plug-in {_EXTRAS[scheme]!r}, which this installation lacks"
         raise StoreError(message, hint=install_hint(_EXTRAS[scheme]))

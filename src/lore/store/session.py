@@ -290,7 +290,7 @@ def _check_store(store: object) -> None:
     """Raise MisuseError for an object that is not a store, most often a URL."""
     if not callable(getattr(store, "load", None)):
         hint = "lore.open_store(url), or lore.open(url, session_id, …)"
-        raise MisuseError(f"store is {kind_of(store)}, where a store is due: {hint}", hint=hint)
+        raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
 
 
 def _join(lines: Sequence[bytes]) -> bytes:

@@ -426,5 +426,5 @@ def write_verified(result: results.StoreVerified, out: Console) -> None:
     for note in result.notes:
         out.print(line((f"note: {note}", "yellow")))
     sums = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
-    verdict = f"{counted(len(result.damage), 'thing')} damaged" if result.damage else "nothing is damaged"
-    out.print(line(f"{sums} looked at in {result.store}: {verdict}"))
+    verdict = f"{counted(len(result.damage), 'damaged place')}" if result.damage else "nothing is damaged"
+    out.print(line(f"{sums} checked in {result.store}: {verdict}"))

@@ -412,7 +412,7 @@ class BreakpointsDropped(EvidenceFact, frozen=True):
     """The last breakpoint of this request precedes that of the previous one, or it has none."""
 
     words = (
-        "{now:=0?this request has no cache breakpoint, the previous one had {before}|the last of {now} cache "
+        "{now:=0?this request has no cache breakpoint (the previous request: {before})|the last of {now} cache "
         "breakpoints precedes what the previous request cached up to the last of its {before}}"
     )
     before: int  # breakpoints of the previous request
