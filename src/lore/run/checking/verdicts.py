@@ -244,7 +244,7 @@ def _judge(
                 if what := lacks_of(name, verdict.turn.basis):
                     sealed = getattr(READERS.get(name), "sealed", "")
                     result.unseen = UnrecordedParts(name, what, 1, unseen_tokens(verdict.turn), sealed)
-            result.summary.chains = judge.chains
+            result.summary.chains = judge.chain_count
             if ledger is not None:
                 ledger.add(verdict)
             if progress is not None:
