@@ -65,7 +65,6 @@ class EvidenceRule(Struct, frozen=True):
 
         A weak cause is not called waste; a confirmed one is, unless the row has another kind.
         """
-
         cause = self.find(facts)
         if cause is None:
             return None
