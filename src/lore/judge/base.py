@@ -25,7 +25,7 @@ from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.messages import in_words
-from lore.judge.pairs.pair import BY_BILL, Pair, is_remark, lost_tokens
+from lore.judge.pairs.pair import BY_USAGE, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
@@ -248,7 +248,7 @@ def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> f
 
 
 # Causes that only usage, times and verdicts show, so that they have no place in the prompt.
-_WITHOUT_PLACE = BY_BILL | {
+_WITHOUT_PLACE = BY_USAGE | {
     Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING,
 }  # fmt: skip
 

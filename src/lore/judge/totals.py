@@ -27,7 +27,7 @@ from lore.errors import LoreError, Where
 from lore.judge.base import RULES, TurnVerdict, findings_of_problems, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
-from lore.judge.pairs.pair import WORSE
+from lore.judge.pairs.pair import KINDS
 from lore.judge.policy import BudgetEntries, Decision, Ruling, decide_pair
 from lore.model.canonical import text_of
 from lore.model.cause import Place
@@ -310,7 +310,7 @@ def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> No
 
 def weight_of(finding: Finding | CauseResult) -> tuple[int, int]:
     """Return the weight of a cause of a cache break: the heaviest leads, and the loss counts as its own."""
-    return WORSE.index(finding.kind), finding.lost_tokens or 0
+    return KINDS.index(finding.kind), finding.lost_tokens or 0
 
 
 def _measure_loss(finding: Finding | CauseResult) -> tuple[int, int, int]:
