@@ -57,16 +57,9 @@ def find_causes(
 ) -> tuple[Cause, ...]:  # fmt: skip
     """Return the causes of a cache break; empty if the previous prompt is reused up to its tail and no field changed.
 
-    Args:
-        previous: the prompt that was sent before.
-        current: the prompt that should have extended it.
-        overlap: what the two have in common.
-        changes: what the session recorded between them.
-        previous_call: endpoint, session and beta features of the previous request.
-        current_call: the same of the current request.
-        pause: seconds between the two requests.
-        fell: by how many tokens the cached reads fell; 0: all that was cached was read, whatever field changed.
-        all_read: usage shows that all of the previous prompt was read, so that another spelling cost nothing.
+    The log recorded `changes` between the two; `pause` is in seconds. `fell` is by how many tokens the cached reads
+    fell; 0: all that was cached was read, whatever field changed. `all_read`: usage shows that all of the previous
+    prompt was read, so that another spelling cost nothing.
     """
     if previous.dialect != current.dialect:  # two request shapes cannot explain one another
         return ()
