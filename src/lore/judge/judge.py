@@ -13,6 +13,7 @@ The cost of a turn is O(its new content).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ class Judge:
         self._dated, self._quick = rules, quick
         self._chains = ComparedChains(rules)
         self._transcripts: LazyTranscriptPredictor | None = None
-        self._states: dict[str, ChainState] = {}  # of the corrections, by chain
+        self._states = defaultdict[str, ChainState](lambda: ChainState(rules))  # of the corrections, by chain
         self._shared = Shared(rules, Linter(rules, labels), tolerance, labels)
         self._chain_rules: dict[str, list[TurnRule]] = {}  # by chain
         self._recording_rules: list[TurnRule] = [row.ask(self._shared) for row in catalogue.RECORDINGS]
@@ -75,9 +76,7 @@ class Judge:
         pair, extends = self._chains.compare(turn, state_of, quick=self._quick)
         if predicted is None and transcripts is not None:
             predicted = transcripts.latest  # it is only made if the read fell
-        state = self._states.get(turn.chain)
-        if state is None:
-            state = self._states[turn.chain] = ChainState(self._dated)
+        state = self._states[turn.chain]
         if state.began is None and turn.basis is None:
             state.began = turn.at
         if pair is not None:

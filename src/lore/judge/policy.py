@@ -99,7 +99,6 @@ class Policy(Criteria, frozen=True, dict=True, forbid_unknown_fields=True):  # `
 
     @cached_property
     def exempt_paths(self) -> PathIndex:
-        """An index of the paths of the exemptions."""
         return PathIndex(entry.path for entry in self.exempt)
 
     @cached_property

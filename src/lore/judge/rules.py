@@ -41,7 +41,7 @@ class Step(Struct, frozen=True):
     codes: tuple[Code, ...]  # those it may report; none: it changes the causes that others report
     ask: Callable[..., Any]  # a function of the arguments that its stage's loop has; in CHAINS, RECORDINGS a `TurnRule`
     why: str  # a count, or the source
-    recorded: bool = False  # only asked about requests that were recorded, not rebuilt from a log
+    recorded: bool = False  # in CHAINS: only asked about requests that were recorded, not rebuilt from a log
 
 
 class EvidenceRule(Struct, frozen=True):
@@ -61,10 +61,7 @@ class EvidenceRule(Struct, frozen=True):
         return (self.code, *self.others)
 
     def explain(self, facts: PairFacts) -> Cause | None:
-        """Return the cause if there is evidence for it: strong if confirmed, else weak if the row or the evidence is.
-
-        A weak cause is not called waste; a confirmed one is, unless the row has another kind.
-        """
+        """Return the cause if there is evidence for it; it is only waste if that is strong, or weak and confirmed."""
         cause = self.find(facts)
         if cause is None:
             return None
@@ -402,11 +399,9 @@ CHAINS = (
 )  # fmt: skip
 RECORDINGS = (
     Step((Code.SHARED_BLOCK_UNMARKED,), Siblings,
-         "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation).",
-         recorded=True),
+         "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation)."),
     Step((Code.READ_PLATEAU,), Beginnings,
-         "vllm-ascend 0.26 with blocks of 4,096 tokens read nothing of 2,000 that all requests share.",
-         recorded=True),
+         "vllm-ascend 0.26 with blocks of 4,096 tokens read nothing of 2,000 that all requests share."),
 )  # fmt: skip
 
 STAGES = (
@@ -421,5 +416,5 @@ STAGES = (
     Stage("first turns", "of the first turn of a chain, if it continues no other; the first that applies", FIRST_TURNS),
     Stage("corrections", "of each pair, in turn", CORRECTIONS),
     Stage("chains", "of each turn, and at the end of its chain", CHAINS),
-    Stage("recordings", "of the first request of each chain, and at the end of the recording", RECORDINGS),
+    Stage("recordings", "of the first recorded request of each chain, and at the end of the recording", RECORDINGS),
 )  # fmt: skip

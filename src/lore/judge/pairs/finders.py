@@ -121,9 +121,7 @@ def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
     """Return whether less than half of the `warm` tokens was read, or no more than the head that both share."""
     if warm - read <= counts.TOLERANCE_TOKENS:
         return False
-    if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
-        return True
-    return _is_within_head(facts, read)
+    return read <= counts.TOLERANCE_TOKENS or 2 * read < warm or _is_within_head(facts, read)
 
 
 def _is_within_head(facts: PairFacts, read: int) -> bool:

@@ -136,10 +136,7 @@ class Laws:
             )  # fmt: skip
 
     def _count(self, turn: Turn, broken: request_laws.Broken, *, by_place: bool = True) -> None:
-        """Count a broken rule, for each place unless `by_place` is false.
-
-        Numbers in the paths of messages are ignored, as breakpoints move with the conversation.
-        """
+        """Count a broken rule, by its place unless `by_place` is false; a place in any message is the same."""
         path = broken.path.translate(_NUMBERS) if broken.section == "messages" else broken.path
         key = broken.code, path if by_place else ""
         known = self._breaches.get(key)
