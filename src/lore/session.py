@@ -91,8 +91,8 @@ from lore.sdk.replies import Reply, ToolUse, reply_of
 
 __all__ = ["Session"]
 
-CONTEXT = "the parts of a context and their types: `lore guide library`"
-KEPT = 1_000  # problems
+_CONTEXT = "the parts of a context and their types: `lore guide library`"  # these are hints of errors
+_PROBLEMS = 1_000  # that a session keeps
 _NO_CALL = "no call is without a result: a compaction or a removal may have dropped it; give its result as a message"
 
 
@@ -155,11 +155,11 @@ class Session:
             raise MisuseError("a session that begins has a model", hint='Session("claude-opus-5", system=…)')
 
     def _begin(self, events: Sequence[Event] = (), problems: Sequence[Problem] = ()) -> None:
-        """Start with these events of a log, which may contain deltas that were saved late."""
+        """Start again with these events of a log, which may have deltas of a turn after that turn (`SavedEvents`)."""
         self._log: list[Event] = []
         self._folding = Folding(State(divider=self.rules.divider))
         self.problems: list[Problem] = []
-        self._omitted: set[str] = set()  # kinds of parts among them that the dialect cannot express
+        self._omitted: set[str] = set()  # kinds of parts that the dialect cannot express, as `problems` say
         self.user_messages = 0  # by users in the main chain, also those that were compacted or removed since
         for follower in self.followers:
             follower.restart()
@@ -195,7 +195,7 @@ class Session:
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
-        """Return the events of lines of a log, without unreadable lines."""
+        """Return the events in the lines of a log, without unreadable lines."""
         return read_log(data)[0]
 
     @property
@@ -240,7 +240,7 @@ class Session:
         return self._add_problems(tuple(problems))
 
     def _refuse_if_closed(self) -> None:
-        """Raise LoreError if the session was closed, which one in memory never is."""
+        """Raise LoreError if the session was closed; one in memory never is."""
 
     def _record(self, *events: Event) -> None:
         """Add events that were applied to the log."""
@@ -252,7 +252,7 @@ class Session:
                 self.user_messages += new_event.item.source == "user"
 
     def _add_problems(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        self.problems += problems[: KEPT - len(self.problems)]
+        self.problems += problems[: _PROBLEMS - len(self.problems)]
         return problems
 
     @property
@@ -310,7 +310,7 @@ class Session:
         return self._arguments(prompt, chain)
 
     def _save_new(self) -> None:
-        """Save what is new; nothing to do in memory."""
+        """Save the new events, if the session is in a store."""
 
     @with_lock
     def _begin_request(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
@@ -320,7 +320,7 @@ class Session:
         waits = not state.since and len(state.entries) == state.sent_entries
         prompt = self.unanswered(chain) if waits else None
         if prompt is not None:
-            self._record(*self._folding.save(chain))  # other writers' events since it began may have added to it
+            self._record(*self._folding.save(chain))  # those that `reload` derived for it again
         if not state.entries:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
@@ -437,7 +437,7 @@ class Session:
         return tuple(reversed(calls))
 
     def messages(self, chain: str = MAIN) -> tuple[ConversationMessage, ...]:
-        """Return the conversation as it is now, oldest first: after a compaction its summary and what it kept.
+        """Return the conversation as it is now, oldest first: after a compaction its summary and the kept messages.
 
         >>> session = Session("claude-opus-5")
         >>> uuid, reply = session.user("Any news?"), session.assistant("Nothing.")
@@ -539,7 +539,7 @@ class Session:
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Begun:
-        """Begin the next turn of a chain; return its prompt and the events that the log has for it.
+        """Begin the next turn of a chain; return its prompt and the events that this adds to the log.
 
         `context` is this turn's volatile context (`memory_recall`, `current_time`, …). Raises LoreError for an invalid
         context, and if a chat template refuses the prompt; then nothing changes. Costs O(new since the previous turn).
@@ -557,11 +557,11 @@ class Session:
         volatile = context_json(context)
         problems = tail_of(self._folding.session, volatile, separate=False).problems
         if problems:
-            raise LoreError(problems[0].message, hint=CONTEXT)
+            raise LoreError(problems[0].message, hint=_CONTEXT)
         turn_event = TurnStarted(turn=number, context=volatile, chain=chain, at=at)
         before = self._folding.state()
         derived_events = self._plan(turn_event)
-        late = self._folding.save(chain)
+        unsaved_events = self._folding.save(chain)  # derived for turns of a log that lacks them
         events = (*derived_events, turn_event)
         event_problems = [problem for new_event in events for problem in self._folding.apply(new_event)]
         try:
@@ -571,8 +571,8 @@ class Session:
             raise
         omissions = describe_omissions(assembly.omitted, self._omitted, self.dialect.name)
         self._add_problems((*event_problems, *assembly.problems, *omissions))
-        self._record(*late, *events)
-        return Begun(assembly.prompt, (*late, *events))
+        self._record(*unsaved_events, *events)
+        return Begun(assembly.prompt, (*unsaved_events, *events))
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
         """Return the prompt of a turn that has begun and not ended, perhaps before the program was killed.
@@ -587,7 +587,7 @@ class Session:
     def assembled(self, chain: str = MAIN) -> Assembled:
         """Return a chain's prompt as it is now, its problems, and the parts that the dialect could not express.
 
-        Right after a turn began that is the turn's prompt; later it has the events since then, too.
+        Right after a turn began that is the turn's prompt; later it also has the events since then.
         """
         dialect = self.dialect
         assembler = self._assemblers.get(chain)

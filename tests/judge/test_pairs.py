@@ -105,7 +105,7 @@ def test_unbilled_writes_widen_the_tolerance(previous_usage, current_usage, shor
 
 
 def test_usage_of_unlinked_turns_is_not_compared():
-    assert codes(pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))), billed=False)) == []
+    assert codes(pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(0))), comparable=False)) == []
 
 
 def test_pause_within_billed_hour_explains_nothing():

@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.each import each
-from lore.judge.base import damage, finding, findings_of, fingerprint
+from lore.judge.base import finding, findings_of, findings_of_problems, fingerprint
 from lore.judge.chains.chain import ComparedChain
 from lore.judge.policy import Ruling, decide_pair
 from lore.model.cause import Place
@@ -73,7 +73,7 @@ def test_message_begins_with_words_of_its_kind(code):
 
 def test_damage_is_one_finding_a_code_with_count():
     problems = [Problem("LORE201", "first", line=3), Problem("LORE201", "second", line=4), Problem("LORE203", "odd")]
-    findings = list(damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE))
+    findings = list(findings_of_problems(problems, {"LORE201": 30, "LORE203": 1}, PLACE))
     assert [finding.evidence for finding in findings] == [Damage("first", 29), Damage("odd")]
     assert [(finding.code, finding.line, finding.message, finding.severity) for finding in findings] == [
         ("LORE201", 3, "first (and 29 more like it)", "error"),

@@ -192,7 +192,7 @@ def test_forgotten_chain_is_reported_once():
         judge.turn(turn(prompt, number, sent=START + 60.0 * number))
     assert [finding.code for finding in judge.forget(["main"], PLACE)] == ["LORE114"]
     assert (judge.forget(["main"], PLACE), judge.finish(PLACE)) == ([], [])
-    assert (judge.chains, judge.turns) == (1, 3)
+    assert (judge.chain_count, judge.turns) == (1, 3)
 
 
 @pytest.mark.parametrize(("lost", "prompt", "kind"), [

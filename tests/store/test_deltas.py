@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from helpers.each import each
 from lore.store.base import Head, SessionData, SessionDelta
-from lore.store.deltas import WholeSession, digests_of, merge_metadata, session_with_forks, settle
+from lore.store.deltas import WholeSession, digests_of, merge_metadata, plan_delta, session_with_forks
 from lore.store.lines import digest_notes
 from lore.testing.stores import header, message
 
@@ -32,10 +32,10 @@ def test_only_lines_after_the_base_are_read():
 
     old = stored(*(message(f"u{number}") for number in range(100)))
     looked = Looked(SessionData(session_id="s", head=old.summary.head, events=tuple(old.lines(0, 101))))
-    settle(delta(old.summary.head, message("new")), looked)
+    plan_delta(delta(old.summary.head, message("new")), looked)
     assert requests == []
     base = Head(99, old.digest(99), old.summary.head.note)
-    settle(delta(base, message("u98"), message("u99")), looked)
+    plan_delta(delta(base, message("u98"), message("u99")), looked)
     assert requests == [(99, 2)]
 
 
@@ -44,7 +44,7 @@ def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
     delta_lines = [message(f"own {number}") for number in range(5)]
     base = stored(*(message(f"u{number}") for number in range(before)))
     now = stored(*(message(f"u{number}") for number in range(before)), *delta_lines[:arrived])
-    settled = settle(delta(base.summary.head, *delta_lines[: max(after, arrived)]), now)
+    settled = plan_delta(delta(base.summary.head, *delta_lines[: max(after, arrived)]), now)
     head, lines = (settled, ()) if isinstance(settled, Head) else (settled.after.head, settled.lines)
     assert list(lines) == delta_lines[arrived : max(after, arrived)]
     assert head.number == 1 + before + max(after, arrived)

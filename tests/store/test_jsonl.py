@@ -12,7 +12,7 @@ import pytest
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Saved
 from lore.store.base import FormatError, SessionDelta, StoreError, UnknownSessionError
-from lore.store.deltas import settle
+from lore.store.deltas import plan_delta
 from lore.store.jsonl import Jsonl
 from lore.store.jsonl_log import LogFile, is_record
 from store.logs import Logs, begin_store, header, message_line, visible
@@ -419,13 +419,13 @@ def test_line_written_without_the_lock_is_kept(tmp_path, monkeypatch):
     store = begin_store(tmp_path, "a")
 
     def meanwhile(delta, stored):
-        settled = settle(delta, stored)
+        settled = plan_delta(delta, stored)
         with (tmp_path / "s.jsonl").open("ab") as file:
             file.write(message_line("b") + b"\n")
         return settled
 
     with monkeypatch.context() as patched:
-        patched.setattr("lore.store.deltas.settle", meanwhile)
+        patched.setattr("lore.store.deltas.plan_delta", meanwhile)
         with pytest.raises(StoreError, match="without asking for its lock"):
             store.say("c")
     store.say("c")

@@ -1,8 +1,9 @@
 """Caches that keep an entry at each breakpoint: Anthropic's, Bedrock's, Qwen's, OpenAI's since GPT-5.6.
 
-A request writes one entry at each breakpoint after the part that it read. It reads the longest living entry that a
-lookup from one of its breakpoints finds, and renews those before it. Entries belong to prefixes, so every chain with
-the same prefix finds them. An entry can be read once the response that wrote it began.
+A lookup from each breakpoint of a request searches entries of earlier requests. The request reads the longest entry
+that is found and has not expired, renews it and those before it, and writes one at each later breakpoint. Entries
+belong to prefixes, so every chain with the same prefix finds them. An entry can be read once the response that wrote
+it began.
 
 Sources: the providers' documentation, refined by billed recordings (see the rows of `data/`).
 """
@@ -47,21 +48,21 @@ class _Pending(Struct, frozen=True):
 
 
 class Breakpoints:
-    """A cache with entries at breakpoints; the rules that `look` finds differ by provider."""
+    """A cache with entries at breakpoints; `look` finds the provider's rules."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
         self._tree = PrefixTree()
         self._ruler = Ruler()
-        self._entries: dict[int, CacheEntry] = {}
-        self._latest: deque[int] = deque()  # nodes with entries, in the order in which they were written
-        self._suffix: dict[str | None, int] = {}
+        self._entries: dict[int, CacheEntry] = {}  # by node of the tree
+        self._latest: deque[int] = deque()  # nodes with entries, in the order in which they were written or renewed
+        self._suffix: dict[str | None, int] = {}  # by model, tokens that it adds after the last piece
         self._pending: _Pending | None = None
-        self._hours: frozenset[str | None] = frozenset()  # models whose usage has reported one-hour writes
+        self._hour_models: frozenset[str | None] = frozenset()  # those whose usage has reported one-hour writes
         self._began: float | None = None  # when the latest response of any chain began
 
     def predict(self, request: Request) -> Prediction:
-        """Return what would be read and written, and keep the entries that are written."""
+        """Return the predicted reads and writes, and keep the entries that are written."""
         places = {breakpoint.place: breakpoint for breakpoint in request.breakpoints}
         valid = [places[place] for place in sorted(places) if 0 <= place < len(request.pieces)]
         request = replace(request, breakpoints=tuple(valid))
@@ -77,19 +78,19 @@ class Breakpoints:
             breakpoint for breakpoint in valid
             if position(breakpoint.place) * (1.0 if billed_at(breakpoint.place) is not None else NEARLY) >= least
         ])  # fmt: skip
-        hit, reason = self._hit(request, path, breakpoints)
+        hit, reason = self._find_hit(request, path, breakpoints)
         self._pending = _Pending(request, path, hit)
-        prediction = self._predicted(request, breakpoints, hit, reason)
-        self._keep(request, path, breakpoints, hit)
+        prediction = self._predict_counts(request, breakpoints, hit, reason)
+        self._update_entries(request, path, breakpoints, hit)
         self._began = request.answered or request.at or self._began
         return prediction
 
-    def _hit(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
+    def _find_hit(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
         """Return the place after which the longest readable entry is (-1: no entry), and the reason."""
         if not breakpoints:
             return -1, "no breakpoint after enough tokens" if request.breakpoints else "no breakpoint"
         at, unreadable = request.at, ""
-        for place in self._places(request, path, breakpoints):
+        for place in self._searched_places(request, path, breakpoints):
             entry = self._entries.get(path.nodes[place])
             if entry is None:
                 continue
@@ -105,8 +106,8 @@ class Breakpoints:
         stored = any(node in self._entries for node in path.nodes)
         return -1, "the entry is out of the lookback" if stored else "nothing stored"
 
-    def _places(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
-        """Yield the places at which an entry is looked up, in that order."""
+    def _searched_places(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
+        """Yield the places at which an entry is searched, in that order: from the last breakpoint on backwards."""
         nodes, compared = path.nodes, self._look("compared_breakpoints", request.model, request.at)
         if compared is not None:  # those of the latest entries up to the last breakpoint; nodes ascend along a path
             newest = list(dict.fromkeys(reversed(self._latest)))[: int(compared)]
@@ -124,7 +125,7 @@ class Breakpoints:
                     break
                 yield at
 
-    def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
+    def _predict_counts(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
         position, at = self._ruler.position, request.at
         read = position(hit)
         after = [(position(mark.place), mark.lifetime or 0) for mark in breakpoints if position(mark.place) > read]
@@ -137,7 +138,7 @@ class Breakpoints:
         confidence: Confidence = "rule" if is_known and not is_soon else "ceiling"
         return Prediction(read, written - read, total - written, confidence, reason, hour)
 
-    def _keep(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int) -> None:
+    def _update_entries(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int) -> None:
         """Renew the entries up to the one that is read, and write one at each breakpoint after it."""
         for breakpoint in breakpoints:
             node = path.nodes[breakpoint.place]
@@ -145,13 +146,12 @@ class Breakpoints:
             if breakpoint.place <= hit and entry is not None:
                 self._renew(node, entry, request)
             elif breakpoint.place > hit:
-                self._put(node, self._entry(request, breakpoint))
+                self._put(node, self._make_entry(request, breakpoint))
         if hit >= 0:
             node = path.nodes[hit]
             self._renew(node, self._entries[node], request)
 
-    def _entry(self, request: Request, breakpoint: Breakpoint) -> CacheEntry:
-        """Return the entry that is written at a breakpoint."""
+    def _make_entry(self, request: Request, breakpoint: Breakpoint) -> CacheEntry:
         lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or FIVE_MINUTES
         ready = request.answered
         if ready is None and request.at is not None:
@@ -159,7 +159,7 @@ class Breakpoints:
         return CacheEntry(ready, None if request.at is None else self._expiry(request, lifetime), lifetime)
 
     def _expiry(self, request: Request, lifetime: float) -> float:
-        """Return when an entry expires that a request writes or renews, counted from the response if it is known."""
+        """Return when an entry expires that a request writes or renews: counted from its response, if that is known."""
         grace = self._look("lifetime_grace", request.model, request.at) or GRACE
         return max(request.at or 0.0, request.answered or 0.0) + lifetime * grace
 
@@ -174,7 +174,7 @@ class Breakpoints:
             self._latest.popleft()
 
     def learn(self, usage: Usage | None) -> str:
-        """Read the usage of the latest request; return how it contradicts the request, empty if it does not."""
+        """Correct positions and entries by the latest request's usage; return how that contradicts it, else empty."""
         pending, self._pending = self._pending, None
         if pending is None or usage is None:
             return ""
@@ -188,11 +188,11 @@ class Breakpoints:
         if not recorded:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
         last = recorded[-1].place
-        self._hours = self._hours | {model} if usage.write_1h_tokens else self._hours
+        self._hour_models = self._hour_models | {model} if usage.write_1h_tokens else self._hour_models
         short = usage.write_5m_tokens or 0
         asks_for_hours = all((breakpoint.lifetime or 0) >= ONE_HOUR for breakpoint in recorded)
         # a contradiction if the model reported one-hour writes before, or if all breakpoints were read
-        if short and asks_for_hours and (model in self._hours or 0 < self._ruler.position(last) <= read):
+        if short and asks_for_hours and (model in self._hour_models or 0 < self._ruler.position(last) <= read):
             return f"{short:,} tokens were written for five minutes, and no breakpoint asks for them"
         doubt = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
         if doubt:
@@ -200,7 +200,7 @@ class Breakpoints:
         for latest in request.breakpoints[-1:]:  # the usage shows that there were enough tokens before it
             node = pending.path.nodes[latest.place]
             if latest.place >= last and node not in self._entries:
-                self._put(node, self._entry(request, latest))
+                self._put(node, self._make_entry(request, latest))
         self._learn_breakpoints(pending, recorded, usage, read)
         if usage.uncached_tokens is not None and last == end:
             self._suffix[model] = min(usage.uncached_tokens, _SUFFIX)
@@ -209,7 +209,7 @@ class Breakpoints:
         return ""
 
     def _learn_breakpoints(self, pending: _Pending, recorded: tuple[Breakpoint, ...], usage: Usage, read: int) -> None:
-        """Learn the position of the last one-hour breakpoint, and where the read ended."""
+        """Learn the position of the last one-hour breakpoint, and of the one at which the read ended."""
         billed_at, request = self._ruler.billed_at, pending.request
         hours = [breakpoint.place for breakpoint in recorded if (breakpoint.lifetime or 0) >= ONE_HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
@@ -235,4 +235,4 @@ class Breakpoints:
         for breakpoint in recorded:
             node = pending.path.nodes[breakpoint.place]
             if billed_at(breakpoint.place) == read and node not in self._entries:
-                self._put(node, self._entry(request, by_place.get(breakpoint.place, breakpoint)))
+                self._put(node, self._make_entry(request, by_place.get(breakpoint.place, breakpoint)))

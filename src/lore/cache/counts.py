@@ -1,7 +1,9 @@
 """What token counts say about a cache: how much is cached, for how long, and how much of it was not read.
 
-Counts that are missing are unknown, never 0. Read + write is the position of the last breakpoint; if a provider does
-not report writes, everything that was sent may be cached.
+Counts that are missing are unknown, never 0. Four sums of a usage differ in what they add to the tokens read:
+- `cached`: writes. That much the cache holds for the next request.
+- `position`: writes, or the uncached tokens if writes are not reported, as then everything sent may be cached.
+- `total`: writes and uncached tokens, None if these or the read are unknown. `prompt_tokens`: the same with 0 instead.
 
 Sources: Anthropic's documentation (entries live five minutes, or an hour if asked; server tools write entries of their
 own); OpenAI's (the smallest block that is cached). Measured over 38,782 transitions: lifetimes count from request to
@@ -46,7 +48,7 @@ def reason_to_doubt(usage: Usage) -> str:
 
 
 def self_contradiction(usage: Usage | None) -> str:
-    """Return why counts contradict themselves: as recorded, else `reason_to_doubt`; empty if all are 0 or unknown."""
+    """Return why counts contradict one another, as the format noted, else `reason_to_doubt`; counts of 0 never do."""
     if usage is None:
         return ""
     has_tokens = any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
@@ -81,20 +83,20 @@ def prompt_tokens(usage: Usage | None) -> int:
 
 
 def sent_tokens(usage: Usage | None) -> int:
-    """Return the reported tokens of the prompt as it was sent, which the provider may compact for later passes."""
+    """Return the `prompt_tokens` of the largest pass, those sent: the provider may compact the prompt of later ones."""
     return 0 if usage is None else max(map(prompt_tokens, usage.passes))
 
 
 def first_pass_read(usage: Usage | None) -> int | None:
-    """Return tokens read by the first pass that answered, or by a usage without passes; None: unknown."""
+    """Return the tokens that the first pass which answered read, or a usage without passes; None: unknown."""
     return None if usage is None else (usage.first_pass if usage.iterations else usage).read_tokens
 
 
 def capped_by_usage(usage: Usage | None, tokens: int, *, own_breakpoints: bool = True) -> int:
-    """Return lost `tokens`, at most those that the first pass wrote or left uncached; all if that is unknown.
+    """Return lost `tokens`, at most those that the first pass did not read; all if that is unknown.
 
-    If it wrote any, its uncached tokens do not count, as they follow its last breakpoint. They do count without
-    `own_breakpoints`, when that breakpoint is misplaced.
+    If it wrote any, only those count: uncached tokens follow its last breakpoint. They count, too, without
+    `own_breakpoints`: when that breakpoint is misplaced.
     """
     first = None if usage is None else usage.first_pass
     if own_breakpoints and first is not None and first.write_tokens:
@@ -116,13 +118,13 @@ _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
 
 
 def lifetime_of(breakpoint: bytes) -> float | None:
-    """Return the seconds of a breakpoint's JSON (`"ttl":"1h"`); None if it leaves them to the provider."""
+    """Return the seconds that a breakpoint's JSON names (`"ttl":"1h"`); None if it leaves them to the provider."""
     match = _TTL.search(breakpoint)
     return None if match is None else int(match[1]) * _UNIT[match[2]]
 
 
 def asked_lifetime(turn: Turn) -> float | None:
-    """Return the seconds that the last breakpoint of a recorded request asks for; None: none are named."""
+    """Return the seconds that the last breakpoint of a recorded request names; None if it names none."""
     if turn.basis is not None:
         return None
     prompt = turn.prompt
@@ -131,10 +133,10 @@ def asked_lifetime(turn: Turn) -> float | None:
 
 
 def lifetime(turn: Turn, previous: float | None) -> float | None:
-    """Return the seconds that a turn's writes live: the longest in its usage, else what its Claude breakpoint asks.
+    """Return the seconds that a turn's writes live: the longest in its usage, else what a request to Claude asks for.
 
-    300 if that names none. Without writes or evidence, `previous`, the result for the previous turn. A request whose
-    recorded usage does not report writes, as a router's, wrote at its breakpoints.
+    That is 300 if its last breakpoint names none. Without writes or evidence the result is `previous`, that of the
+    previous turn. A recorded request whose usage does not report writes, as a router's, wrote at its breakpoints.
     """
     usage = turn.usage
     if usage is None:
@@ -169,9 +171,9 @@ def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool
 
 
 def hour_end(usage: Usage | None, before: int | None, lived: float | None = None) -> int | None:
-    """Return where entries that live an hour end, if entries of five minutes follow them; None: all live alike.
+    """Return the tokens after which entries of five minutes follow those of an hour; None: all live equally long.
 
-    `before` is the same after the previous request, whose entries live `lived` seconds.
+    `before` is the result for the previous request, whose entries live `lived` seconds.
     """
     if usage is None:
         return before
@@ -199,7 +201,7 @@ def shortfall(previous: Turn, current: Turn) -> int | None:
 
 
 def significant_fall(previous: Turn, short: int | None) -> int | None:
-    """Return `short` if over 1,000 tokens and, without reported writes, 2 % of those left; else 0 (None: None)."""
+    """Return `short` (None: None) if over 1,000 tokens and, without reported writes, over 2 % of those left; else 0."""
     if not short or previous.usage is None:
         return short
     share = 0.0 if bills_writes(previous) else TOLERANCE_SHARE * (cached(previous.usage) or 0)
@@ -207,7 +209,7 @@ def significant_fall(previous: Turn, short: int | None) -> int | None:
 
 
 def can_show_losses(previous: Turn) -> bool:
-    """Return whether over 1,024 tokens are known to be cached (any number if usage reports writes)."""
+    """Return whether over 1,024 tokens are known to be cached (any number in dialects that report writes)."""
     available = cached(previous.usage)
     return available is not None and (available > TOLERANCE_TOKENS or previous.dialect in BILLS_WRITES)
 
@@ -225,7 +227,7 @@ def read_everything(previous: Turn, current: Turn) -> bool:
 
 
 def bills_writes(turn: Turn) -> bool:
-    """Return whether a turn's usage reports writes; a 0 counts only for Anthropic's and Bedrock's dialects."""
+    """Return whether a turn's usage reports writes; a count of 0 does only in Anthropic's and Bedrock's dialects."""
     wrote = None if turn.usage is None else turn.usage.write_tokens
     return wrote is not None and (wrote > 0 or turn.dialect in BILLS_WRITES)
 
@@ -262,23 +264,23 @@ def runs_tools(turn: Turn) -> bool:
 
 
 _HOUR = pattern(rb'"ttl"\s*:\s*"1h"')
-_UNSURE = 0.1  # the share by which a position that is estimated from bytes may be wrong
+_POSITION_ERROR = 0.1  # the share by which a position that is estimated from bytes may be wrong
 
 
 def lost_lifetime(turn: Turn) -> LifetimeLost | None:
-    """Return that all breakpoints asked for an hour, and the last was written for five minutes; else None."""
+    """Return evidence that all breakpoints asked for an hour, and the last was written for five minutes; else None."""
     usage = turn.usage
     if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.is_rebuilt:
         return None
-    if not _asks_for_hours(turn.prompt):
+    if not _asks_only_for_hours(turn.prompt):
         return None
     read, last = usage.read_tokens or 0, _last_breakpoint(turn.prompt, usage)
-    if read and last - read <= max(TOLERANCE_TOKENS, _UNSURE * last):
+    if read and last - read <= max(TOLERANCE_TOKENS, _POSITION_ERROR * last):
         return None
     return LifetimeLost(len(turn.prompt.breakpoint_values), usage.write_5m_tokens)
 
 
-def _asks_for_hours(prompt: Prompt) -> bool:
+def _asks_only_for_hours(prompt: Prompt) -> bool:
     values = prompt.breakpoint_values
     return bool(values) and not prompt.auto_breakpoint and all(_HOUR.search(value) for value in values)
 
@@ -305,11 +307,11 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
             reason = BillUnlikeBody("no-breakpoint", usage.write_tokens)
         elif hour and not any(map(_HOUR.search, prompt.breakpoint_values)):
             reason = BillUnlikeBody("hour-unasked", hour)
-        elif hour and short and _asks_for_hours(prompt):
+        elif hour and short and _asks_only_for_hours(prompt):
             reason = BillUnlikeBody("five-minutes-unasked", short)
     # every breakpoint asks for an hour and was read, and more was written for five minutes after them
-    if reason is None and read and short and not hour and _asks_for_hours(prompt):
-        in_reach = _last_breakpoint(prompt, usage) <= read * (1 + _UNSURE)
+    if reason is None and read and short and not hour and _asks_only_for_hours(prompt):
+        in_reach = _last_breakpoint(prompt, usage) <= read * (1 + _POSITION_ERROR)
         reason = BillUnlikeBody("five-minutes-unasked", short) if in_reach else None
     if reason is None and tokens > total_bytes + _SPARE_TOKENS:
         reason = BillUnlikeBody("more-tokens-than-bytes", tokens, total_bytes)
@@ -327,7 +329,7 @@ _UNSEEN = pattern(
 
 
 def has_unseen(prompt: Prompt, searched: int | None = _SEARCHED) -> bool:
-    """Return whether tokens are made that bytes (the first `searched` of each segment) do not show."""
+    """Return whether a provider adds tokens of files or tools that bytes (`searched` of each segment) do not show."""
     has_param = any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS)
     return has_param or any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
 
@@ -341,7 +343,7 @@ _UNBILLED = pattern(  # reasoning of earlier answers: a provider may remove it, 
 
 
 def too_few_tokens(turn: Turn) -> str:
-    """Return that usage counts far fewer tokens than the body without reasoning can be (a mock's); else empty."""
+    """Return how usage counts far fewer tokens than the body without reasoning has (a mock's usage); else empty."""
     usage = turn.usage
     if turn.basis is not None or usage is None or usage.uncached_tokens is None or turn.failed:
         return ""

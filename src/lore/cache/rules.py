@@ -31,9 +31,9 @@ Value: TypeAlias = Decimal | bool | str | None
 UNKNOWN = "unknown"  # the value of a rule that the provider is known not to publish
 _DAY = 86_400.0
 MOST = 10**12  # no rule's value is larger
-_MANY = 4096  # remembered answers: a recording can name any number of models
+_REMEMBERED = 4096  # answers, at most: a recording can name any number of models
 
-
+# The names of rules, by the unit of their numbers.
 _MULTIPLES = (
     "write", "write_5m", "write_1h", "read", "read_implicit", "input", "output",
     "fast", "priority", "flex", "batch", "us", "regional", "peak",
@@ -53,7 +53,7 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "usd_per_mtok_hour": ("price_storage_hour",),
 }  # fmt: skip
 _FLAGS = ("lookback_runs", "list_prices", "reads_output", "reads_returned_answer", "head_expires", "drops_thinking")
-# What kind of values each rule has ("number", "whole", "flag", "text"), and in which unit.
+# The kind of value that each rule has ("number", "whole", "flag", "text"), and its unit.
 RULES: dict[str, tuple[str, str]] = {
     **{rule: ("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},
     **{rule: ("number", unit) for unit, rules in _NUMBERS.items() for rule in rules},
@@ -66,7 +66,7 @@ FOR_READING = frozenset(("lifetime_long", "lifetime_least", "requests_per_minute
 
 
 class DatedRule(DatedRow, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One row."""
+    """One row: the value of a rule from a day on, for a provider, model and platform."""
 
     rule: str  # a name in `RULES`
     value: Any  # a `Value`; None if it is known to be unpublished ("unknown" in the file)
@@ -101,10 +101,10 @@ class DatedRules:
         self._now = math.inf if as_of is None else seconds(as_of)
         self._days = sorted(map(seconds, {row.valid_from for row in self.rows}))
         self._lengths = sorted({row.above_tokens for row in self.rows if row.above_tokens is not None})
-        self._matching = lru_cache(_MANY)(self._matches)
+        self._matching = lru_cache(_REMEMBERED)(self._matches)
         self._prices: dict[tuple[object, ...], Price | None] = {}
         self._breakpoints = tuple(breakpoints)
-        self._breakpoint_answers = lru_cache(_MANY)(self._breakpoint_rule)
+        self._breakpoint_answers = lru_cache(_REMEMBERED)(self._breakpoint_rule)
 
     def overridden_by(
         self, rows: Iterable[DatedRule], as_of: date | None = None, breakpoints: Iterable[BreakpointRule] = ()
@@ -174,7 +174,7 @@ class DatedRules:
             0 if prompt_tokens is None else bisect_left(self._lengths, prompt_tokens),
         )  # fmt: skip
         if key not in self._prices:
-            if len(self._prices) >= _MANY:
+            if len(self._prices) >= _REMEMBERED:
                 self._prices.clear()
             by_maker = self.find("list_prices", provider, model, platform, at)
             self._prices[key] = rates(
@@ -204,13 +204,13 @@ class DatedRules:
         return rule if most is None else replace(rule, most=int(most))
 
     def is_older_than(self, at: float | None) -> bool:
-        """Return whether a time is after the day on which the tables were checked; False if either is unknown."""
+        """Return whether the tables were last checked on a day before this time; False if either is unknown."""
         return at is not None and self.as_of is not None and at >= seconds(self.as_of) + _DAY
 
     def _matches(
         self, rule: str, provider: str, model: str | None, platform: str
     ) -> tuple[tuple[float, DatedRule], ...]:
-        """Return the rows that match at any time, with the time from which each holds; the strongest first."""
+        """Return the rows for this place, each with the time from which it holds; the one that wins first."""
         name = normal_name(model)
         matching = [row for row in self._by_rule.get(rule, ()) if row.holds_for(provider, name, platform)]
         matching.sort(key=lambda row: (*row.specificity, row.above_tokens or 0, row.valid_from), reverse=True)
@@ -220,7 +220,7 @@ class DatedRules:
 _HOURS = pattern(r"(\d{1,3})-(\d{1,3})", re.ASCII)
 
 
-@lru_cache(_MANY)
+@lru_cache(_REMEMBERED)
 def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
     """Return "1-4,6-10" as pairs of hours (0 to 24), ends excluded; None for other text, or "22-2"."""
     matches = [_HOURS.fullmatch(part) for part in hours.split(",")]
@@ -230,18 +230,18 @@ def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
 
 
 def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:
-    """Return the tokens from which on the turn's model caches a prefix at the turn's time; None if unknown."""
+    """Return how many tokens a prefix needs to be cached by the turn's model, at its time; None if unknown."""
     where = served_by(turn)
     minimum = rules.number("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
     return None if minimum is None else int(minimum)
 
 
 def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
-    """Return the seconds that a cache keeps an unused prefix; None: unknown.
+    """Return the seconds that a cache keeps an unused prefix by rule, whatever a breakpoint asks; None: unknown.
 
     The rule is `lifetime_long` if the request asks for that (`prompt_cache_retention` of `24h`, for models that read
     it), else `lifetime_implicit` if the provider has a row of that name, else `lifetime`. If that row is missing or
-    unpublished, no other is tried. The `ttl` of a breakpoint is not regarded: see `lifetime_after`.
+    unpublished, no other is tried.
     """
     implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
     rule = "lifetime" if implicit is None else "lifetime_implicit"
@@ -253,7 +253,7 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
 
 
 def least_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
-    """Return the seconds of `lifetime_least`, for which an unused prefix surely stays, else `idle_lifetime`."""
+    """Return the seconds for which an unused prefix surely stays: by `lifetime_least`, else `idle_lifetime`."""
     least = rules.number("lifetime_least", where.provider, turn.model, where.platform, turn.at)
     return idle_lifetime(rules, where, turn) if least is None else float(least)
 
@@ -266,10 +266,10 @@ class Lifetime(Struct, frozen=True):
 
 
 def lifetime_after(turn: Turn, previous: Lifetime, rules: Callable[[], DatedRules]) -> Lifetime:
-    """Return the lifetime that holds after a turn; `previous` held before it in its chain.
+    """Return how long a chain's prefix is kept after a turn; `previous` is the result for its previous turn.
 
-    It is that of the turn's writes (`lifetime`). Without any, Anthropic's and Bedrock's caches keep `previous`;
-    others have their `idle_lifetime`.
+    That is the lifetime of the turn's writes (`counts.lifetime`). Without any it remains `previous` in Anthropic's and
+    Bedrock's caches, and is the `idle_lifetime` in others.
     """
     where = served_by(turn)
     billed = lifetime(turn, None)

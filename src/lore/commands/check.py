@@ -92,7 +92,7 @@ def run(options: CheckOptions) -> int:
     """
     loaded = common.find_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)
-    tables, kinds = _tables_among(options.report or [])
+    tables, kinds = _split_tables(options.report or [])
     reports = parse_targets(kinds, as_json=options.as_json)
     page = common.page_among(reports, opens=False, settings=loaded.file, baseline=options.baseline, name="check")
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
@@ -121,25 +121,25 @@ def run(options: CheckOptions) -> int:
 
 
 def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
-    """Return how to judge: the settings, and the options that override them."""
-    path = options.baseline
-    if options.update_baseline and path is None:
+    """Return how to judge: by the settings, and the options of `lore check` that override them."""
+    baseline = options.baseline
+    if options.update_baseline and baseline is None:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
-    if path is not None and (not path or path == STDIN):
+    if baseline is not None and baseline in ("", STDIN):
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
     if options.min_reuse is not None and not 0 <= options.min_reuse <= 1:
         raise LoreError(f"--min-reuse {options.min_reuse:g} is not a share from 0 to 1", hint="0.9 is 90 %")
     context = context_of(loaded, options)
     shares = [share for share in (options.min_reuse, context.policy.min_reuse) if share is not None]
     return replace(
-        context, path=path or "", update=options.update_baseline,
+        context, path=baseline or "", update=options.update_baseline,
         policy=replace(context.policy, min_reuse=max(shares, default=None)),
         options=Options(format=options.format, rules=loaded.settings.assemble, log=common.log(options.verbose)),
     )  # fmt: skip
 
 
 def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckContext:
-    """Return settings combined with options: `--select` replaces the settings' codes, `--ignore` adds to them.
+    """Return settings combined with the options that `check` and `lint` share: `--select` replaces, `--ignore` adds.
 
     Paths in settings are relative to their file, or to the working directory if the file was named. Raises LoreError
     for options that contradict each other.
@@ -173,7 +173,7 @@ def _workers(jobs: str | None) -> int | Cluster:
     raise lacks_plug_in("scale", f"--jobs {jobs}", "dask")
 
 
-def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]]:
+def _split_tables(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]]:
     """Return the tables that `--report` asks for (form and folder), and the other reports."""
     if not reports:
         return None, reports
@@ -190,7 +190,7 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
 def _report(
     options: CheckOptions, context: CheckContext, outcome: CheckOutcome, reports: list[Target], paths: list[str],
 ) -> int:  # fmt: skip
-    """Write the reports, name what could not be judged, and return the exit code."""
+    """Write the reports and notes, name the inputs that could not be judged, and return the exit code."""
     stopped = outcome.result.interrupted
     if stopped and not stopped.files:
         return common.INTERRUPTED

@@ -220,7 +220,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
 def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chain: bool) -> Pair:
     # Turns that are named are compared even if their requests failed.
     first, second = [replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
-    chain = ComparedChain(comparison.dated.rules, billed=same_chain and second.number == first.number + 1)
+    chain = ComparedChain(comparison.dated.rules, comparable=same_chain and second.number == first.number + 1)
     chain.compare_next(first)
     pair = chain.compare_next(second)
     assert pair is not None  # a second turn makes a pair

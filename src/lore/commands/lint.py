@@ -20,8 +20,8 @@ from lore.cache.served import Served, served_by
 from lore.commands import common, flags
 from lore.commands.check import context_of
 from lore.errors import LoreError
-from lore.judge.base import damage
 from lore.judge.base import finding as make_finding
+from lore.judge.base import findings_of_problems
 from lore.judge.policy import Ruling
 from lore.judge.requests.lint import Linter, Outlook, is_refused
 from lore.judge.totals import is_unjudged, list_unjudged
@@ -210,7 +210,7 @@ class _Lint:
         self.problems += kept
         self.unjudged += list_unjudged(kept, self.summary.requests - before)
         counts = {code: number for (code, _), number in problems.counts.items()}
-        for fault in damage(problems.kept, counts, place):
+        for fault in findings_of_problems(problems.kept, counts, place):
             if finding := self._decide(fault, ruling):
                 self._found[finding.code, place.path] = {place.path: _TopFinding(finding, 0)}
 

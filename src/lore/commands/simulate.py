@@ -158,7 +158,7 @@ def _answer(
 
 
 def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:
-    """Return all rows, or those of a model's providers; raises LoreError for a model that no row names."""
+    """Return all rows, or those that hold for a model at its providers; raises LoreError for an unknown model."""
     rows = rules.rows
     if model is not None:
         rows = [row for row in rows if matches_shell(row.model, normal_name(model))]

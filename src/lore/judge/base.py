@@ -1,12 +1,12 @@
-"""The results of the judge (verdicts, findings, costs), and the interface of rules that add findings.
+"""The results of the judge (verdicts, findings, costs), and the interfaces of rules that add findings.
 
 A `TurnVerdict` is the one answer about a turn; every command, report and plugin shows views of it. A `Finding` reports
 one of its causes at a `Place`. Settings act on findings, after a verdict is made. Money is in US dollars, by dated
 prices; a cost whose price is unknown is missing, never 0.
 
-To add a rule about pairs: write a class with the members of `Rule`, add it to `RULES` (or publish it under the
-entry-point group `lore.rules`), and add its codes with a page each. lore's own rules are rows of `lore.judge.rules`;
-those about whole chains are objects with the members of `TurnRule`.
+lore's own rules are rows of `lore.judge.rules`; those about whole chains have the members of `TurnRule`. A plug-in adds
+a rule about pairs: it publishes an object with the members of `Rule` under the entry-point group `lore.rules`, and adds
+its codes with a page each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.messages import in_words
-from lore.judge.pairs.pair import BY_BILL, Pair, is_remark, lost_tokens
+from lore.judge.pairs.pair import BY_USAGE, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
@@ -47,9 +47,9 @@ class TurnVerdict(Struct, frozen=True):
 
     turn: Turn
     pair: Pair | None = None  # the comparison with an earlier turn
-    compared: bool = False  # without a pair: the turn surely extends the previous one and read all of it
+    compared: bool = False  # with an earlier turn; if no pair was made, it surely extends that one and read all of it
     predicted: Predicted | None = None  # the prediction that was made before the usage was read
-    cached: int | None = None  # tokens that the chain's previous request left in the cache; None: unknown
+    cached: int | None = None  # tokens that the chain's previous request left in the cache (`counts.position`)
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -151,7 +151,7 @@ CURRENCY = "USD"
 
 
 def exact(part: float | None) -> Decimal:
-    """Return an amount as the decimal that its text shows; 0 if it is unknown."""
+    """Return an amount of money as the decimal with the same digits; 0 if it is unknown."""
     return Decimal(0) if part is None else Decimal(repr(part))
 
 
@@ -200,7 +200,7 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
     usage = turn.usage
     if price is None or usage is None or not usage.is_billed:
         return None
-    more = _dearer(usage, price, price_of(rules, turn, listed=True)) if price.surcharge else 0.0
+    more = _price_difference(usage, price, price_of(rules, turn, listed=True)) if price.surcharge else 0.0
     reasons = {price.surcharge: more} if more else {}
     if usage.model is not None:  # a fallback answered
         for attempt, paid in zip(usage.iterations, price.passes, strict=False):
@@ -215,11 +215,11 @@ def speed_surcharge(rules: DatedRules, turn: Turn, price: Price) -> float:
     usage = turn.usage
     assert usage is not None, "a turn with a surcharge has usage"
     usual = replace(turn, usage=replace(usage, speed="standard", service_tier="standard"))
-    return _dearer(usage, price, price_of(rules, usual))
+    return _price_difference(usage, price, price_of(rules, usual))
 
 
-def _dearer(usage: Usage, price: Price, other_price: Price | None) -> float:
-    """Return by how many dollars usage costs more than at other prices; 0 if these are unknown."""
+def _price_difference(usage: Usage, price: Price, other_price: Price | None) -> float:
+    """Return by how many dollars usage costs more at `price` than at `other_price`; 0 if that is unknown."""
     if other_price is None or other_price == price:
         return 0.0
     sums = [sum(prices.split(usage)[0].values(), Decimal(0)) for prices in (price, other_price)]
@@ -227,10 +227,10 @@ def _dearer(usage: Usage, price: Price, other_price: Price | None) -> float:
 
 
 def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> float | None:
-    """Return how much more tokens cost than a read of them, in the price's currency; None if a price is unknown.
+    """Return how much more re-billed `tokens` cost than reading them would have; None if a price is unknown.
 
-    They count as written for an hour, then as written for five minutes, the rest as uncached. None, too, for a bill
-    that does not count input: the request has no cost that they could be a part of.
+    The usage `bill` shows how they were paid for: first as writes for an hour, then for five minutes, the rest as
+    uncached. None if it counts no input: then the request has no cost of which they are a part.
     """
     usage = None if bill is None or not bill.has_input else bill.first_pass
     if tokens is None or usage is None or price is None or price.uncached is None:
@@ -247,8 +247,8 @@ def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> f
     return float(paid / MILLION)
 
 
-# Causes that usage, times and verdicts show, so that they have no place in the prompt.
-BILLED = BY_BILL | {
+# Causes that only usage, times and verdicts show, so that they have no place in the prompt.
+_WITHOUT_PLACE = BY_USAGE | {
     Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING,
 }  # fmt: skip
 
@@ -263,7 +263,7 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
     for cause in pair.causes:
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
-        where = None if cause.code in BILLED else _where(pair, cause)
+        where = None if cause.code in _WITHOUT_PLACE else _place_of(pair, cause)
         tokens, source = lost_tokens(pair, cause)
         dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
         also = [
@@ -282,12 +282,12 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
             ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped, also=tuple(also),
             partial=partial and cause.code != Code.CONTINUATION, is_break=not is_remark(cause),
         )  # fmt: skip
-        findings.append((cause, replace(bare, **_find_exceptions(bare, pair, cause))))
+        findings.append((cause, replace(bare, **_override_fields(bare, pair, cause))))
     return findings
 
 
-def _find_exceptions(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
-    """Return the severity, actor and fix of a finding where the recording leaves others than those of its code."""
+def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
+    """Return the severity, actor and fix that this recording calls for instead of those of the finding's code."""
     changes: dict[str, Any] = {}
     is_free = bare.severity == "error" and pair.uncacheable and bare.tokens == "recorded"
     if is_free or "little-lost" in cause.qualifiers:
@@ -297,37 +297,33 @@ def _find_exceptions(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         if last is not None and block_of(last).kind == "result":  # no user acts between a call and its result
             changes["actor"] = "author"
     if cause.evidence.fix_detail() == "alias":
-        changes["actor"] = "author"  # who writes the model's name, although the provider moved it
-    if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
+        changes["actor"] = "author"  # the provider moved the alias; the agent's author can name a dated model
+    if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # aside: the client alternates
         changes["fix"] = "Keep one of the two values for the whole session: each has a cache of its own."
-    elif _is_done(pair, cause):
+    elif _is_fix_useless(pair, cause):
         changes["fix"] = CODES[cause.code].fix_done
     return changes
 
 
-def _is_done(pair: Pair, cause: Cause) -> bool:
-    """Return whether the recording already follows the fix of a cause, or the fix could not help.
-
-    An hour is the longest lifetime, and no lifetime helps after a longer pause; a request may name its provider; bodies
-    may be recorded whole.
-    """
-    if cause.code == Code.ROUTED_ELSEWHERE:  # a router may choose one provider alone (OpenRouter's `provider`)
+def _is_fix_useless(pair: Pair, cause: Cause) -> bool:
+    """Return whether the recording already follows the fix of a cause's code, or the fix could not help."""
+    if cause.code == Code.ROUTED_ELSEWHERE:  # the fix: name one provider (OpenRouter's `provider`)
         params = {} if pair.current.basis is not None else pair.current.prompt.params
         routing = raw_members(params.get("provider", b"")) or {}
         providers = routing.get("only", routing.get("order") if routing.get("allow_fallbacks") == b"false" else None)
         return providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
     if cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
-        return all(
+        return all(  # the fix: record whole bodies
             turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.previous, pair.current)
         )
     evidence = cause.evidence
     if cause.code != Code.CACHE_EXPIRED or not isinstance(evidence, Paused):
         return False
-    return max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR
+    return max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR  # an hour is the longest lifetime
 
 
-def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
-    """Return where the two prompts differ by a cause; None if they do not, or if its own path says no less.
+def _place_of(pair: Pair, cause: Cause) -> PromptPlace | None:
+    """Return the place at which a cause makes the two prompts differ; None if only the cause's own path shows it.
 
     A tool that is added moves the system prompt: then text that changed there is compared with that at the same path.
     """
@@ -344,7 +340,7 @@ def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
     return locate_between(old, new) if is_rewritten and old is not None and new is not None else None
 
 
-def damage(problems: Iterable[Problem], count_by_code: dict[str, int], place: Place) -> Iterable[Finding]:
+def findings_of_problems(problems: Iterable[Problem], count_by_code: dict[str, int], place: Place) -> Iterable[Finding]:
     """Yield one finding for each kind of problem of a recording, at its first place, with their number."""
     codes: set[str] = set()
     for problem in problems:
@@ -355,7 +351,7 @@ def damage(problems: Iterable[Problem], count_by_code: dict[str, int], place: Pl
 
 
 class Rule(Protocol):
-    """One kind of judgement."""
+    """What a plug-in's rule adds to the verdicts."""
 
     def pair(self, pair: Pair, place: Place) -> Iterable[Finding]:
         """Judge two successive turns of one chain."""
@@ -367,7 +363,7 @@ class Rule(Protocol):
 
 
 class TurnRule(Protocol):
-    """A judgement of the turns of one chain; one object is made for each chain."""
+    """A rule about the turns of one chain; one object is made for each chain."""
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Examine the next turn and its comparison with an earlier one, at the cost of its new content."""
@@ -378,4 +374,4 @@ class TurnRule(Protocol):
         ...
 
 
-RULES: dict[str, Rule] = {}  # of plug-ins, asked about every pair in addition to the verdict
+RULES: dict[str, Rule] = {}  # those of plug-ins, by name: asked about every pair in addition to the verdict

@@ -1,18 +1,19 @@
 """The judge of one recording: turns in, one verdict a turn out, and findings about whole chains.
 
-The loop is `Judge.turn`. For each turn it
-1. follows what the log shows of the cache before the turn's usage is read (transcripts: `lore.cache.transcripts`),
-2. compares the turn with an earlier one (`chains`), which finds the causes of a break and their cost (`pairs`),
-3. corrects the verdict: what cost nothing, prices, values that alternate (`pairs.corrections`),
-4. passes the verdict to the rules that follow whole chains and the recording (`runs`, `requests.laws`).
+`Judge.turn` takes four steps:
+1. It passes a transcript's turn to the predictor, which follows the log before it reads the turn's usage
+   (`lore.cache.transcripts`). Every command does this, so that all of them see the same evidence.
+2. It compares the turn with an earlier one (`chains`), which finds the causes of a break and their cost (`pairs`).
+3. It corrects the pair: losses that cost nothing, prices, values that alternate (`pairs.corrections`).
+4. It passes turn and pair to the rules about whole chains and about the recording (`runs`, `requests.laws`).
 
-Which rules there are, in which order they are tried, and why, is in `rules`. Transcripts are followed in any case,
-so that every command sees the same evidence. Not safe to share between threads. The cost of a turn is O(its new
-content).
+`rules` lists all rules, in the order in which they are asked, and why each is right. Not safe to share between threads.
+The cost of a turn is O(its new content).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -43,37 +44,39 @@ class Judge:
     judge = Dated().judge()
     verdicts = [judge.turn(turn) for turn in recording.turns()]
     findings = judge.finish(Place("session.jsonl"))
+
+    `rules` returns the dated rules, and is called when they are first needed. A read may fall short of its prediction
+    by `tolerance`, a share of the prompt. With `quick` no pair is made of a turn that extends the previous one and read
+    all of it. `labels` are beginnings of a program's own text, in addition to lore's list.
     """
 
     def __init__(
         self, rules: Callable[[], DatedRules], *, tolerance: float = 0.02, quick: bool = False,
         labels: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        self._dated = rules  # returns the dated rules; called when they are first needed
-        self._quick = quick  # no pair is made of a turn that extends the previous one and read all of it
+        self._dated, self._quick = rules, quick
         self._chains = ComparedChains(rules)
         self._transcripts: LazyTranscriptPredictor | None = None
-        self._states: dict[str, ChainState] = {}  # by chain
+        self._states = defaultdict[str, ChainState](lambda: ChainState(rules))  # of the corrections, by chain
         self._shared = Shared(rules, Linter(rules, labels), tolerance, labels)
-        self._rules: dict[str, list[TurnRule]] = {}  # by chain
-        self._between: list[TurnRule] = [row.ask(self._shared) for row in catalogue.RECORDINGS]
+        self._chain_rules: dict[str, list[TurnRule]] = {}  # by chain
+        self._recording_rules: list[TurnRule] = [row.ask(self._shared) for row in catalogue.RECORDINGS]
         self.turns = 0
 
     @property
-    def chains(self) -> int:
+    def chain_count(self) -> int:
+
         return self._chains.chain_count
 
     def turn(self, turn: Turn, predicted: Predicted | None = None) -> TurnVerdict:
-        """Judge the next turn; a prediction by any cache may be passed that was made before its usage was read."""
+        """Judge the next turn; `predicted` is a prediction for any cache, made before the turn's usage was read."""
         self.turns += 1
-        transcripts = self._follow(turn, predicted)
+        transcripts = self._follow_transcript(turn, predicted)
         state_of = (lambda: None) if transcripts is None else transcripts.state
         pair, extends = self._chains.compare(turn, state_of, quick=self._quick)
         if predicted is None and transcripts is not None:
             predicted = transcripts.latest  # it is only made if the read fell
-        state = self._states.get(turn.chain)
-        if state is None:
-            state = self._states[turn.chain] = ChainState(self._dated)
+        state = self._states[turn.chain]
         if state.began is None and turn.basis is None:
             state.began = turn.at
         if pair is not None:
@@ -85,8 +88,8 @@ class Judge:
         state.cached = None if usage is None or is_doubted else counts.position(usage)
         return TurnVerdict(turn, pair, compared=extends or pair is not None, predicted=predicted, cached=cached)
 
-    def _follow(self, turn: Turn, predicted: Predicted | None) -> LazyTranscriptPredictor | None:
-        """Add a transcript's turn, and return the object that predicts it on demand; None for a recorded request."""
+    def _follow_transcript(self, turn: Turn, predicted: Predicted | None) -> LazyTranscriptPredictor | None:
+        """Pass a transcript's turn to the predictor, and return the predictor; None for a recorded request."""
         if not is_transcript(turn):
             return None
         transcripts = self._transcripts
@@ -103,12 +106,12 @@ class Judge:
         if counts_tokens(turn.call):
             return
         is_recorded = turn.basis is None  # the prompt was sent like this, and not rebuilt from a log
-        if turn.chain not in self._rules:
+        if turn.chain not in self._chain_rules:
             rows = [row for row in catalogue.CHAINS if is_recorded or not row.recorded]
-            self._rules[turn.chain] = [row.ask(self._shared) for row in rows]
-            for rule in self._between if is_recorded else ():
+            self._chain_rules[turn.chain] = [row.ask(self._shared) for row in rows]
+            for rule in self._recording_rules if is_recorded else ():
                 rule.turn(turn, pair)
-        for rule in self._rules[turn.chain]:
+        for rule in self._chain_rules[turn.chain]:
             rule.turn(turn, pair)
 
     def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:
@@ -121,12 +124,12 @@ class Judge:
         return findings
 
     def finish(self, place: Place) -> list[Finding]:
-        """Return the findings about the remaining chains, and between chains, when there are no more turns."""
-        findings = [finding for chain in list(self._rules) for finding in self._findings(chain, place)]
-        return [*findings, *(finding for rule in self._between for finding in rule.findings(place))]
+        """Return the findings about the remaining chains and about the recording, when there are no more turns."""
+        findings = [finding for chain in list(self._chain_rules) for finding in self._findings(chain, place)]
+        return [*findings, *(finding for rule in self._recording_rules for finding in rule.findings(place))]
 
     def _findings(self, chain: str, place: Place) -> list[Finding]:
-        findings = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]
+        findings = [result for rule in self._chain_rules.pop(chain, ()) for result in rule.findings(place)]
         if any(result.code == Code.BREAKPOINTS_MISSING for result in findings):  # that reports the same prompt
             return [result for result in findings if result.code != Code.PROMPT_UNDER_MINIMUM]
         return findings

@@ -4,10 +4,10 @@
   and `ignore` match equally, the finding is ignored.
 - An entry of `per_path` adds to `ignore` and `count_as_waste`; its `select` and budgets replace those above it. The
   last entry that matches applies.
-- `select` is about recordings: findings about budgets, exemptions and baselines (LORE4xx) are only removed by `ignore`,
-  and the budgets of sums count breaks that are not selected, too.
-- Findings that are ignored, exempted or in the baseline count against no sum's budget. `min_reuse` holds for a pair
-  whatever causes are ignored, but not if all are exempted.
+- `select` is about recordings: findings about budgets, exemptions and baselines (LORE4xx) are only removed by `ignore`.
+- The budgets `max_breaks` and `max_lost_tokens` hold for sums over recordings. Breaks count against them also if they
+  are not selected, but not if they are ignored, exempted or in the baseline.
+- The budget `min_reuse` holds for each pair of turns, whatever is ignored, but not if all its causes are exempted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 
 class Criteria(Struct, frozen=True, kw_only=True):
-    """Selectors, and budgets: `min_reuse` (0 to 1) holds for every pair, the others for the whole run."""
+    """Selectors, and budgets: `min_reuse` (0 to 1) for every pair, `max_…` for sums over recordings."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Policy(Criteria, frozen=True, dict=True, forbid_unknown_fields=True):  # `
     max_tail_tokens: Count = MAX_TAIL_TOKENS
 
     def fault(self) -> str:
-        """Return the error in these settings, or an empty text."""
+        """Return why these settings are wrong; empty if they are not."""
         for number, entry in enumerate(self.per_path, 1):
             if fault := _path_fault(entry.path):
                 return f"per_path, entry {number}: {fault}"
@@ -93,13 +93,12 @@ class Policy(Criteria, frozen=True, dict=True, forbid_unknown_fields=True):  # `
         for prefix, settings in (("", self), *(("per_path.", entry) for entry in self.per_path)):
             for name in ("select", "ignore", "count_as_waste"):
                 for selector in getattr(settings, name):
-                    _check(selector, f"{where}{prefix}{name}")
+                    _check_selector(selector, f"{where}{prefix}{name}")
         for entry in self.exempt:
-            _check(entry.code, f"{where}exempt.code")
+            _check_selector(entry.code, f"{where}exempt.code")
 
     @cached_property
     def exempt_paths(self) -> PathIndex:
-        """An index of the paths of the exemptions."""
         return PathIndex(entry.path for entry in self.exempt)
 
     @cached_property
@@ -138,18 +137,18 @@ NO_POLICY = Policy()
 
 
 class BudgetEntries(NamedTuple):
-    """The entries of `per_path` whose budgets a recording's sums count against; -1: the budget of the run."""
+    """The numbers of the `per_path` entries whose budgets a recording counts against; -1: the `Policy`'s own."""
 
     max_breaks: int = -1
     max_lost_tokens: int = -1
 
 
 class Decision(NamedTuple):
-    """What the policy decided about a finding, whose kind or severity it may have changed."""
+    """What the policy decided about a finding."""
 
-    finding: Finding
-    out: Out = ""  # why it is not counted; empty: it is
-    by: int = -1  # the number of the exemption that takes it out; -1: none does
+    finding: Finding  # perhaps with another kind or severity
+    out: Out = ""  # why it does not count; empty: it counts
+    by: int = -1  # the number of the exemption that removes it; -1: none does
 
 
 class Ruling(Struct, frozen=True):
@@ -164,7 +163,7 @@ class Ruling(Struct, frozen=True):
     max_tail_tokens: int = MAX_TAIL_TOKENS
 
     def decide(self, finding: Finding) -> Decision:
-        """Return whether a finding counts, and the finding with the kind or severity that it then has."""
+        """Return whether a finding counts, and the finding with the kind and severity that the policy gives it."""
         if not self.wants(finding.code, finding.name):
             is_ignored = _longest_match(self.ignore, finding.code, finding.name)
             return Decision(finding, "ignored" if is_ignored else "unselected")
@@ -187,7 +186,7 @@ class Ruling(Struct, frozen=True):
         return _longest_match(self.select, code, name) > ignored_length
 
     def looks_for(self, selector: str) -> bool:
-        """Return whether all findings that a selector names are selected."""
+        """Return whether all codes that a selector names are selected."""
         matches = [(code, row.name) for code, row in CODES.items() if _match_length(selector, code, row.name)]
         return all(self.wants(code, name) for code, name in matches)
 
@@ -196,7 +195,7 @@ EVERYTHING = Ruling()
 
 
 def _match_length(selector: str, code: str, name: str) -> int:
-    """Return how many characters of a code a selector matches; 0: it selects other codes."""
+    """Return how many characters of a code a selector matches, all if it is the name; 0: it selects other codes."""
     if selector.lower() == name:
         return len(code)
     return len(selector) if code.startswith(selector.upper()) else 0
@@ -209,13 +208,14 @@ def _longest_match(selectors: Iterable[str], code: str, name: str) -> int:
 _LOOK_ALIKE = str.maketrans("OIL", "011")
 
 
-def _check(selector: str, where: str) -> None:
+def _check_selector(selector: str, where: str) -> None:
     names = [row.name for row in CODES.values()]
     if selector.lower() in names or (selector and any(code.startswith(selector.upper()) for code in CODES)):
         return
     from difflib import get_close_matches  # noqa: PLC0415 - only for an error
 
-    digits = selector[:4].upper() + selector[4:].upper().translate(_LOOK_ALIKE)  # other codes are as near as the right
+    # letters that look like digits: the nearest code by spelling could be any other
+    digits = selector[:4].upper() + selector[4:].upper().translate(_LOOK_ALIKE)
     suggestions = [digits] if digits in CODES else get_close_matches(selector, names, 1)
     hint = f"did you mean {suggestions[0]}? " if suggestions else ""
     raise LoreError(
@@ -225,19 +225,18 @@ def _check(selector: str, where: str) -> None:
 
 
 def decide_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decision]:
-    """Return a decision on every finding of a pair: those of its verdict, those of plug-ins' rules, its budget.
+    """Return a decision on every finding of a pair: those of its verdict, of plug-ins' rules, and of `min_reuse`.
 
-    The budget of a pair holds whatever causes are ignored or not selected: exempted causes do not count. If no other is
-    left, or all are expected, the pair may reuse as little as it likes.
+    A pair may reuse less than `min_reuse` if all its causes are exempted, or the others are expected or remarks.
     """
     pairs = [(cause, ruling.decide(finding)) for cause, finding in findings_of(pair, place)]
     decided = [decision for _, decision in pairs]
     decided += [ruling.decide(finding) for rule in RULES.values() for finding in rule.pair(pair, place)]
-    valid = [replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out != "exempted"]
-    if pair.causes and not valid:
+    causes = [replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out != "exempted"]
+    if pair.causes and not causes:
         return decided
     reuse, limit, current = pair.reuse, ruling.min_reuse, pair.current
-    is_expected = bool(valid) and all(cause.kind == "expected" or is_remark(cause) for cause in valid)
+    is_expected = bool(causes) and all(cause.kind == "expected" or is_remark(cause) for cause in causes)
     if limit is None or reuse is None or reuse >= limit or is_expected:
         return decided
     below = finding(

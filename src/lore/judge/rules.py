@@ -1,10 +1,10 @@
 """The catalogue: every rule of the judge, in the order in which the rules are asked.
 
-`STAGES` lists the stages. The loops of `judge`, `chains.recording` and `pairs.verdict` run over the tables here, so the
-order of the rows is the order of the questions. Each row has the codes that it may report, what is asked, and why: a
-count, or a source. Figures without a source are from `facts/measured.md`: 958 drops of over 1,000
-tokens in 38,782 transitions of 769 Claude Code sessions, where 1 % of all reads fell. "Right" counts findings that were
-checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
+`STAGES` lists the tables of rows, and when each is asked. The loops of `judge`, `chains.recording` and `pairs.verdict`
+run over these tables, so the order of the rows is the order of the questions. Each row has the codes that it may
+report, what is asked, and why: a count, or a source. Figures without a source are from `facts/measured.md`: 958 drops
+of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, with 1 % of all reads falling. "Right" counts
+findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
 
 To add a cause: one row here, its evidence struct in `lore.model.evidence` with a function that finds it, and a test.
 """
@@ -36,12 +36,12 @@ Check: TypeAlias = Callable[[PairFacts, Cause], bool]
 
 
 class Step(Struct, frozen=True):
-    """A rule that is not about one kind of evidence: a function, or a class with an object for each chain."""
+    """A rule that is not about one kind of evidence."""
 
     codes: tuple[Code, ...]  # those it may report; none: it changes the causes that others report
-    ask: Callable[..., Any]
+    ask: Callable[..., Any]  # a function of the arguments that its stage's loop has; in CHAINS, RECORDINGS a `TurnRule`
     why: str  # a count, or the source
-    recorded: bool = False  # only asked about requests that were recorded, not rebuilt from a log
+    recorded: bool = False  # in CHAINS: only asked about requests that were recorded, not rebuilt from a log
 
 
 class EvidenceRule(Struct, frozen=True):
@@ -61,7 +61,7 @@ class EvidenceRule(Struct, frozen=True):
         return (self.code, *self.others)
 
     def explain(self, facts: PairFacts) -> Cause | None:
-        """Return the cause if there is evidence for it, with the strength and kind that the evidence has."""
+        """Return the cause if there is evidence for it; it is only waste if that is strong, or weak and confirmed."""
         cause = self.find(facts)
         if cause is None:
             return None
@@ -70,7 +70,7 @@ class EvidenceRule(Struct, frozen=True):
         is_waste = CODES[cause.code].kind == "waste"
         if any(confirms(facts, cause) for confirms in self.confirmed_by):
             return replace(cause, strength="strong", override=self.kind or (None if is_waste else "waste"))
-        match cause.evidence:  # its own numbers may not confirm it, or the provider may have removed the content itself
+        match cause.evidence:  # its numbers fit badly, are missing, or the provider may have removed the content
             case e.ReasoningDropped(exact=is_sure) | e.HookText(exact=is_sure):
                 is_doubtful = not is_sure
             case e.ThinkingOmitted():
@@ -117,12 +117,12 @@ class Stage(Struct, frozen=True):
     rows: tuple[Step | EvidenceRule | RemarkRule, ...]
 
 
-_HEAD, _MISSED_HEAD = find.head_was_read, find.head_was_missed
+_HEAD_READ, _HEAD_MISSED = find.head_was_read, find.head_was_missed
 _FOUND_BY_SEARCH = 128  # tokens of the tools that a search found
 
 # Which other chain a turn is compared with.
 
-QUOTED_CHAINS = (
+SUMMARY_REQUESTS = (
     Step((Code.COLD_COMPACTION,), starts.compare_with_summarised,
          "A request for a summary that sends the conversation otherwise reads nothing of it (page of LORE171)."),
 )  # fmt: skip
@@ -220,26 +220,26 @@ FALLS: tuple[EvidenceRule, ...] = (
     NAMED_ROUTE,
     EvidenceRule(Code.COMPACTION, find.find_provider_edit,
         "The response lists the edits, or holds a summary that only the provider can read (facts/verdicts.md, 9).",
-        ruled_out_by=_MISSED_HEAD),
+        ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.COMPACTION, find.find_provider_cut,
         "Fewer tokens were billed for a longer prompt, and the request allows that; no word of the response says so.",
-        "weak", ruled_out_by=_MISSED_HEAD),
+        "weak", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
         "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12."),
     EvidenceRule(Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_moved_hashes, "tools"),
-        "The client's own hashes of its tools differ.", ruled_out_by=_HEAD),
+        "The client's own hashes of its tools differ.", ruled_out_by=_HEAD_READ),
     EvidenceRule(Code.PREFIX_MOVED, partial(find.find_moved_hashes, "system"),
-        "The client's own hashes of its system differ.", ruled_out_by=_HEAD),
+        "The client's own hashes of its system differ.", ruled_out_by=_HEAD_READ),
     EvidenceRule(Code.PREFIX_MOVED, partial(find.find_moved_hashes, "messages"),
-        "The client's own hashes of its messages differ.", ruled_out_by=_MISSED_HEAD),
+        "The client's own hashes of its messages differ.", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
         "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",
-        ruled_out_by=_HEAD),
+        ruled_out_by=_HEAD_READ),
     EvidenceRule(Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "effort"),
         "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md)."),
     EvidenceRule(Code.GENERATION_SETTINGS_CHANGED, find.find_other_speed,
         "Fast mode has cache entries of its own for system prompt and messages (platform.claude.com, fast mode).",
-        ruled_out_by=_HEAD),
+        ruled_out_by=_HEAD_READ),
     EvidenceRule(Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
         "36 of 249 falls that nothing else explained (facts/predictions.md), 105 of 113 with a skill, command or plan "
         "(`formats.claude.records`): each setting has entries of its own."),
@@ -249,24 +249,24 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",
-        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_MISSED_HEAD),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
         "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
-        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_MISSED_HEAD, kind="expected"),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_HEAD_MISSED, kind="expected"),
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
         "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
-        ruled_out_by=_MISSED_HEAD),
+        ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
         "Chat templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2 and gpt-oss omit what the model thought before the "
         "user's latest prompt. Weak if the read does not end at the first of it."),
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
         "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`). "
-        "Weak if the prompt grew by more.", ruled_out_by=_MISSED_HEAD),
+        "Weak if the prompt grew by more.", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.REWIND, find.find_shorter_history,
-        "The history of the log is shorter than it was, or differs from some entry on.", ruled_out_by=_MISSED_HEAD),
+        "The history of the log is shorter than it was, or differs from some entry on.", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
         "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
-        "weak", ruled_out_by=_HEAD,
+        "weak", ruled_out_by=_HEAD_READ,
         confirmed_by=(find.surely_restarted, find.read_head_alone, find.fell_each_time, find.verdict_agrees)),
     EvidenceRule(Code.RESUME_RERENDERED, find.find_resume,
         "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
@@ -278,7 +278,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
-        "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_MISSED_HEAD, others=(Code.IMAGE_CHANGED,)),
+        "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_HEAD_MISSED, others=(Code.IMAGE_CHANGED,)),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=False),
         "The first image makes all messages new to the cache (platform.claude.com, prompt caching).",
         kind="expected"),
@@ -288,18 +288,18 @@ FALLS: tuple[EvidenceRule, ...] = (
     DROPPED_BREAKPOINTS,
     EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
         "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",
-        kind="waste", ruled_out_by=_MISSED_HEAD),
+        kind="waste", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=True),
         "0 of 11 right if answers between the two are missing (facts/verdicts.md): their requests had breakpoints.",
-        "weak", ruled_out_by=_MISSED_HEAD),
+        "weak", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.DEFERRED_TOOLS_LOADED, partial(find.find_counted_signal, "tool-reference"),
         "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "
         "(facts/predictions.md), 22 of 22 fell in 348 other sessions, most to 93 tokens after the head.",
-        "weak", ruled_out_by=_HEAD,
+        "weak", ruled_out_by=_HEAD_READ,
         confirmed_by=(partial(find.read_head_alone, most=_FOUND_BY_SEARCH), find.fell_each_time, find.verdict_agrees)),
     EvidenceRule(Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
         "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
-        "weak", confirmed_by=(find.fell_each_time, find.verdict_agrees), ruled_out_by=_MISSED_HEAD),
+        "weak", confirmed_by=(find.fell_each_time, find.verdict_agrees), ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
         "23 of 23 fell, 22 of them to the head: Claude Code 2.1.32 to 2.1.37 with Opus 4.6 (facts/predictions.md).",
         "weak", confirmed_by=(find.read_head_alone, find.verdict_agrees)),
@@ -309,27 +309,27 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.SKILL_LOADED, find.find_delayed_skill,
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",
-        "weak", confirmed_by=(find.read_up_to_skill,), ruled_out_by=_MISSED_HEAD),
+        "weak", confirmed_by=(find.read_up_to_skill,), ruled_out_by=_HEAD_MISSED),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
-        _HEAD, confirmed_by=(find.fell_each_time, find.verdict_agrees)),
+        _HEAD_READ, confirmed_by=(find.fell_each_time, find.verdict_agrees)),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
-        _HEAD, confirmed_by=(find.verdict_agrees,)),
+        _HEAD_READ, confirmed_by=(find.verdict_agrees,)),
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
-    _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),
+    _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _HEAD_MISSED),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=True),
         "The same of a log, whose requests may differ in more: 2 of 16 images at a prompt fell, 0 of 66 in results "
-        "(facts/verdicts.md).", "weak", ruled_out_by=_HEAD),
+        "(facts/verdicts.md).", "weak", ruled_out_by=_HEAD_READ),
     _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
     _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
     _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),
-    _weak(Code.PERMISSION_MODE_CHANGED, "permission-mode", "8 of 32 fell.", _HEAD),
-    _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _MISSED_HEAD),
+    _weak(Code.PERMISSION_MODE_CHANGED, "permission-mode", "8 of 32 fell.", _HEAD_READ),
+    _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _HEAD_MISSED),
     _weak(Code.SERVER_INSTRUCTIONS_CHANGED, "instructions-delta",
         "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
-        _HEAD, confirmed_by=(find.verdict_agrees,)),
-    _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _MISSED_HEAD),
+        _HEAD_READ, confirmed_by=(find.verdict_agrees,)),
+    _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _HEAD_MISSED),
 )  # fmt: skip
 
 # What the clock says if the log's history is not the one that was sent.
@@ -402,15 +402,14 @@ CHAINS = (
 )  # fmt: skip
 RECORDINGS = (
     Step((Code.SHARED_BLOCK_UNMARKED,), Siblings,
-         "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation).",
-         recorded=True),
+         "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation)."),
     Step((Code.READ_PLATEAU,), Beginnings,
-         "vllm-ascend 0.26 with blocks of 4,096 tokens read nothing of 2,000 that all requests share.",
-         recorded=True),
+         "vllm-ascend 0.26 with blocks of 4,096 tokens read nothing of 2,000 that all requests share."),
 )  # fmt: skip
 
 STAGES = (
-    Stage("other chains", "of every recorded request, before its own chain's verdict counts", QUOTED_CHAINS),
+    Stage("summaries", "of each recorded request; a verdict replaces that of its own chain", SUMMARY_REQUESTS),
+
     Stage("shapes", "of each pair; the first that applies is its only cause", SHAPES),
     Stage("bytes", "of each pair without such a cause; all that apply", BYTES),
     Stage("falls", "if usage shows a fall that bytes do not explain; the first strong row leads", FALLS),
@@ -420,5 +419,5 @@ STAGES = (
     Stage("first turns", "of the first turn of a chain, if it continues no other; the first that applies", FIRST_TURNS),
     Stage("corrections", "of each pair, in turn", CORRECTIONS),
     Stage("chains", "of each turn, and at the end of its chain", CHAINS),
-    Stage("recordings", "of the first request of each chain, and at the end of the recording", RECORDINGS),
+    Stage("recordings", "of the first recorded request of each chain, and at the end of the recording", RECORDINGS),
 )  # fmt: skip

@@ -1,6 +1,7 @@
-"""The totals of `lore check`: the result of one file, which can travel between processes, and the sums of a run.
+"""The totals of `lore check`: the result of one file, which can be sent to another process, and the sums of a run.
 
-A file is judged as if it were alone. `RunTotals` adds results up in the order of the files:
+A file is judged as if it were alone: `FileTotals` collects its `FileResult`. `RunTotals` adds these results up, in the
+order of the files:
 
 1. Copies are removed. A fork or a resumed session begins with its parent's requests, so a request or a compaction that
    an earlier file holds counts as copied and nowhere else. If the first file could not compare it with the turn before
@@ -23,10 +24,10 @@ from msgspec.structs import replace
 
 from lore.cache.counts import LONG_PROMPT, total
 from lore.errors import LoreError, Where
-from lore.judge.base import RULES, TurnVerdict, damage, lasting_id, sum_known
+from lore.judge.base import RULES, TurnVerdict, findings_of_problems, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
-from lore.judge.pairs.pair import WORSE
+from lore.judge.pairs.pair import KINDS
 from lore.judge.policy import BudgetEntries, Decision, Ruling, decide_pair
 from lore.model.canonical import text_of
 from lore.model.cause import Place
@@ -41,9 +42,10 @@ VERSION = 9  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
-TOP = 3  # costliest causes of a kind
+TOP = 3  # costliest causes of a kind that a report lists
 UNJUDGED = (Code.REQUEST_NOT_JUDGED, Code.UNDECODABLE_REQUEST, Code.REQUEST_NOT_KEPT)
-# Problems after which more of a file may be missing.
+# Problems that mean that a file has more than was judged, be it a request (`UNJUDGED`) or a record.
+
 UNREAD = (
     *UNJUDGED, Code.UNREADABLE_LINE, Code.MALFORMED_RECORD, Code.LINE_TOO_LONG, Code.CAPTURE_TOO_LARGE,
     Code.CASSETTE_REFUSED, Code.ARCHIVE_REFUSED,
@@ -65,27 +67,27 @@ def list_unjudged(problems: Iterable[Problem], turns: int) -> list[Problem]:
 
 
 class TurnFindings(Struct, frozen=True):
-    """The findings of one turn, of an ended chain or of damage, before anything is removed."""
+    """The findings of one turn, or one finding about an ended chain or a problem, before anything is removed."""
 
-    response_id: str = ""  # empty: it has no copies
-    about: str = ""  # response of the turn that a finding about an ended chain names; empty: of none, or unknown
+    response_id: str = ""  # of the turn, by which its copies are found; empty: it has none
+    about: str = ""  # the response id of the turn that a finding about an ended chain names; empty: unknown
     chain: str = ""
-    paired: bool = False  # the turn was compared with the one before it
+    paired: bool = False  # the turn was compared with an earlier one
     found: tuple[Decision, ...] = ()
-    recorded: float | None = None  # cost in dollars that the log states
+    recorded: float | None = None  # dollars that the turn cost, by its log
 
 
 class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     """The result of judging one file. `RunTotals` computes the sums over `judged`."""
 
     key: str = ""  # the file's path, the same on every machine
-    limited: BudgetEntries = BudgetEntries()  # the budgets that its sums count against
+    limited: BudgetEntries = BudgetEntries()  # the budgets against which its cache breaks count
     summary: Summary = field(default_factory=Summary)  # counts that no finding changes
     session: str | None = None  # its id (empty: it has none); None: the file was not judged to its end
     is_complete: bool = False  # all of it was judged, or it is not a recording
     turns: dict[str, int] = field(default_factory=dict[str, int])  # how many, by chain
     judged: list[TurnFindings] = field(default_factory=list[TurnFindings])
-    # of each compaction: its id and time
+    # the id and time of each compaction
     boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
     unseen: UnrecordedParts | None = None  # parts of its prompts that are not recorded
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -125,7 +127,7 @@ def _error_of(kind: type, fields: Any) -> LoreError:
 
 
 class FileTotals:
-    """Collects the results of judging one file; `complete` is applied to each finding."""
+    """Collects the `FileResult` of one file; `complete` is applied to each finding."""
 
     def __init__(self, place: Place, ruling: Ruling, complete: Callable[[Finding], Finding] | None = None) -> None:
         self.place = place
@@ -142,9 +144,9 @@ class FileTotals:
         return self._ruling.min_reuse is not None or bool(RULES)
 
     def turn(self, verdict: TurnVerdict, *, events: bool) -> None:
-        """Count a turn and its findings; one of the parent session as copied. `events`: it is from a session log."""
+        """Count a turn and its findings, or a turn of the parent session as copied; `events`: from a session log."""
         summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
-        if turn.call.inherited_from:  # it counts in the session that sent it
+        if turn.call.inherited_from:
             summary.copied += 1
             self._inherited.add(turn.chain)
             self._inherited_compactions += sum(change.cause == Code.COMPACTION for change in turn.changes)
@@ -168,8 +170,8 @@ class FileTotals:
         if judged.found or judged.response_id:
             self.result.judged.append(judged)
 
-    def add_ended(self, findings: Iterable[Finding]) -> None:
-        """Count findings about whole chains, each as one of the turn that it names."""
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        """Count findings about ended chains and problems, each for the turn that it names."""
         for decided in map(self._ruling.decide, findings):
             chain, about = decided.finding.chain, self._responses.get((decided.finding.chain, decided.finding.turn), "")
             self.result.judged.append(TurnFindings(about=about, chain=chain or "", found=self._keep([decided])))
@@ -178,7 +180,7 @@ class FileTotals:
         self, session: str, boundaries: Sequence[tuple[str, str | None]], problems: Sequence[Problem],
         counts: Mapping[tuple[str, str | None], int],
     ) -> None:  # fmt: skip
-        """Count a file at its end; `counts` are its problems by code and file, kept or not."""
+        """Count a file at its end; `counts` are all its problems by code and file, `problems` those that were kept."""
         result, boundaries = self.result, boundaries[self._inherited_compactions :]
         result.session = session
         result.boundaries = [boundary for boundary in boundaries if lasting_id(boundary[0])]
@@ -186,9 +188,9 @@ class FileTotals:
         result.summary.chains -= sum(chain not in result.turns for chain in self._inherited)
         result.summary.compactions += len(boundaries)
         result.is_complete = not any(code in UNREAD for code, _ in counts)
-        self.damage(problems, counts)
+        self.add_problems(problems, counts)
 
-    def damage(
+    def add_problems(
         self, problems: Sequence[Problem], counts: Mapping[tuple[str, str | None], int], fix: str = ""
     ) -> None:  # fmt: skip
         """Count problems and their findings; `fix` replaces that of each finding, for the agent's author."""
@@ -197,19 +199,19 @@ class FileTotals:
         by_code = {code: number for (code, _), number in counts.items()}
         findings = [
             replace(finding, fix=fix, actor="author") if fix else finding
-            for finding in damage(problems, by_code, self.place)
+            for finding in findings_of_problems(problems, by_code, self.place)
         ]
         findings += [entry for rule in RULES.values() for entry in rule.problems(list(problems), by_code, self.place)]
-        self.add_ended(findings)
+        self.add_findings(findings)
 
-    def unreadable(self, reason: str, fix: str = "") -> None:
+    def add_unreadable(self, reason: str, fix: str = "") -> None:
         """Count a file or folder that could not be read to its end; `fix` is what the agent's author can do."""
         self.result.paths = [self.place.path]
         problem = Problem(Code.UNREADABLE_FILE, reason, file=self.place.path)
-        self.damage([problem], {(problem.code, problem.file): 1}, fix)
+        self.add_problems([problem], {(problem.code, problem.file): 1}, fix)
 
     def _keep(self, decided: Iterable[Decision]) -> tuple[Decision, ...]:
-        """Return the decisions as they are stored: without words if they are removed, or past a limit."""
+        """Return the decisions as the result holds them: without words if a finding is removed, or past a limit."""
         decisions: list[Decision] = []
         for decision in decided:
             finding = decision.finding if self._complete is None else self._complete(decision.finding)
@@ -221,14 +223,14 @@ class FileTotals:
 
 
 class CauseCost(Struct, frozen=True):
-    """What a cause cost: the breaks that it leads."""
+    """What the cache breaks cost that one cause leads."""
 
     breaks: int = 0
     lost_tokens: int = 0
     estimated: int = 0  # of these tokens
     unpriced: int = 0  # of these tokens
     dollars: float | None = None
-    fix: str = ""  # of its costliest break, of those whose fix is not in force already
+    fix: str = ""  # of the costliest break whose fix is not in force already
     most: int = 0  # tokens of that break
 
     def plus(self, finding: Finding) -> CauseCost:
@@ -301,14 +303,14 @@ def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> No
     tokens, dollars = f"{name}_tokens", f"{name}_dollars"
     lost, estimated, unpriced = _measure_loss(finding)
     setattr(summary, tokens, (getattr(summary, tokens) or 0) + lost)
-    setattr(summary, dollars, _sum_known(getattr(summary, dollars), finding.lost_dollars))
+    setattr(summary, dollars, _add_dollars(getattr(summary, dollars), finding.lost_dollars))
     summary.estimated_tokens = Counter(summary.estimated_tokens) + Counter({name: estimated})
     summary.unpriced_tokens = Counter(summary.unpriced_tokens) + Counter({name: unpriced})
 
 
 def weight_of(finding: Finding | CauseResult) -> tuple[int, int]:
     """Return the weight of a cause of a cache break: the heaviest leads, and the loss counts as its own."""
-    return WORSE.index(finding.kind), finding.lost_tokens or 0
+    return KINDS.index(finding.kind), finding.lost_tokens or 0
 
 
 def _measure_loss(finding: Finding | CauseResult) -> tuple[int, int, int]:
@@ -317,8 +319,8 @@ def _measure_loss(finding: Finding | CauseResult) -> tuple[int, int, int]:
     return lost, lost if finding.tokens == "estimated" else 0, lost if finding.lost_dollars is None else 0
 
 
-def _sum_known(amount_so_far: float | UnsetType | None, more: float | UnsetType | None) -> float | UnsetType | None:
-    """Return the sum of two amounts that may be unknown, or left out."""
+def _add_dollars(amount_so_far: float | UnsetType | None, more: float | UnsetType | None) -> float | UnsetType | None:
+    """Return the sum of two amounts, each perhaps unknown (None) or left out of the result (UNSET)."""
     total = sum_known(amount for amount in (amount_so_far, more) if not isinstance(amount, UnsetType))
     return (total or UNSET) if amount_so_far is UNSET else total
 
@@ -345,7 +347,7 @@ def list_costliest(costs: Costs) -> list[CostlyCause]:
 
 
 class RunTotals:
-    """Adds up the results of files; `recorder` collects a new baseline, `known_findings` are those of an old one."""
+    """Adds up the results of files; `recorder` collects a new baseline, `known_findings` are an old one's."""
 
     def __init__(self, known_findings: KnownFindings | None = None, recorder: BaselineRecorder | None = None) -> None:
         self.summary = Summary()
@@ -385,7 +387,7 @@ class RunTotals:
                 self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
             if turn.found:
                 decisions = [self._match_baseline(decided, result.key) for decided in turn.found]
-                known_codes |= {decided.finding.code for decided in decisions if self._is_known(decided)}
+                known_codes |= {decided.finding.code for decided in decisions if self._use_known(decided)}
                 self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
                 self._count_against_budgets(decisions, result.limited)
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
@@ -398,9 +400,9 @@ class RunTotals:
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
     def _match_baseline(self, decided: Decision, key: str) -> Decision:
-        """Return a finding as `known` if the baseline has it, which is used up, or a new one records it.
+        """Return a finding as `known` if the baseline has it, and use up that entry; or record it in a new baseline.
 
-        A break that is not selected is then ignored: it counts against budgets otherwise.
+        A break that is not selected is then `ignored`, so that it does not count against budgets.
         """
         finding, recorder = decided.finding, self._recorder
         is_counted = not decided.out or (decided.out == "unselected" and finding.is_break)
@@ -412,8 +414,8 @@ class RunTotals:
             return decided
         return decided._replace(out="ignored" if decided.out else "known")
 
-    def _is_known(self, decided: Decision) -> bool:
-        """Return whether the baseline has a finding; a removed one about unjudged parts is looked up and used up."""
+    def _use_known(self, decided: Decision) -> bool:
+        """Return whether the baseline has a finding; use up its entry for a removed one about unjudged parts."""
         finding, known_findings = decided.finding, self._known_findings
         if decided.out == "known":
             return True
@@ -422,8 +424,8 @@ class RunTotals:
         return known_findings.take(finding.fingerprint)
 
     def _count(self, result: FileResult) -> None:
-        """Add the counts. A session of several files counts once, a file without a session's id as one."""
-        _add(self.summary, result.summary)
+        """Add a file's counts. A session of several files counts once, a file without a session id as one."""
+        _add_summary(self.summary, result.summary)
         if result.session is not None and (not result.session or result.session not in self._sessions):
             self.summary.sessions += 1
             self._sessions.add(result.session)
@@ -466,13 +468,13 @@ class RunTotals:
         )  # fmt: skip
 
 
-def _add(sums: Summary, more: Summary) -> None:
+def _add_summary(sums: Summary, more: Summary) -> None:
     for name in Summary.__struct_fields__:
         before, value = getattr(sums, name), getattr(more, name)
         if isinstance(before, dict):
             setattr(sums, name, Counter(cast("dict[str, int]", before)) + Counter(value))
         elif name.endswith("_dollars"):
-            setattr(sums, name, _sum_known(before, value))
+            setattr(sums, name, _add_dollars(before, value))
         elif before is UNSET:
             setattr(sums, name, value)
         else:
@@ -484,7 +486,8 @@ def _remove_copies(
 ) -> list[Decision]:  # fmt: skip
     """Remove copied requests from a file's result, and chains that only had copies; return the findings about them.
 
-    A chain with copies that is one of the `known_chains` continues what another version of its log has.
+    `compared` has the ids of responses in earlier files, and whether one of these compared the turn. A chain with
+    copies that is one of the `known_chains` continues that of another version of its log.
     """
     sums, copied, turns, removed = result.summary, Counter[str](), list[TurnFindings](), list[Decision]()
     for turn in result.judged:
@@ -507,9 +510,6 @@ def _remove_copies(
     removed += [entry for turn in turns if turn.chain in chains and not turn.response_id for entry in turn.found]
     result.judged = [turn for turn in turns if turn.response_id or turn.chain not in chains]
     return removed
-
-
-# parts of prompts that logs do not record
 
 
 # Bytes of a token of the o200k_base vocabulary, over the first prompts of ten Codex sessions (4.38 to 4.63). Then the

@@ -32,7 +32,7 @@ from lore.prefix.purpose import begins_user_turn
 from lore.prefix.texts import name_segment_spelling
 from lore.prefix.tools import explain_tools
 
-# Causes that are no fault of their own if the session was loaded again.
+# Causes that follow from loading the session again, as the client then renders its prompt again.
 _RENDERED = frozenset((Code.PREFIX_MOVED, Code.REMINDER_MOVED, Code.MEMORY_IN_PREFIX, Code.FIRST_MESSAGE_REWRITTEN))
 _RENDERED_TOOLS = frozenset(
     (Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED, Code.DEFERRED_TOOLS_LOADED)
@@ -57,16 +57,9 @@ def find_causes(
 ) -> tuple[Cause, ...]:  # fmt: skip
     """Return the causes of a cache break; empty if the previous prompt is reused up to its tail and no field changed.
 
-    Args:
-        previous: the prompt that was sent before.
-        current: the prompt that should have extended it.
-        overlap: what the two have in common.
-        changes: what the session recorded between them.
-        previous_call: endpoint, session and beta features of the previous request.
-        current_call: the same of the current request.
-        pause: seconds between the two requests.
-        fell: by how many tokens the cached reads fell; 0: all that was cached was read, whatever field changed.
-        all_read: usage shows that all of the previous prompt was read, so that another spelling cost nothing.
+    The log recorded `changes` between the two; `pause` is in seconds. `fell` is by how many tokens the cached reads
+    fell; 0: all that was cached was read, whatever field changed. `all_read`: usage shows that all of the previous
+    prompt was read, so that another spelling cost nothing.
     """
     if previous.dialect != current.dialect:  # two request shapes cannot explain one another
         return ()
@@ -74,7 +67,7 @@ def find_causes(
     if expected:
         return expected
     fields = _explain_fields(previous, current, previous_call, current_call, fell)
-    # another object of Gemini's holds the beginning of the prompt, which bodies do not show
+    # Gemini's cached objects hold the beginning of a prompt: bodies that name different ones do not show what changed
     objects = [[side.params.get(name) for name in ("cachedContent", "cached_content")] for side in (previous, current)]
     if overlap.is_covered or objects[0] != objects[1]:
         return fields
@@ -103,13 +96,13 @@ def find_causes(
     elif provider == "anthropic":
         content = [_mark_costless(cause, "same-to-the-api", (Code.CONTENT_SHAPE_CHANGED,)) for cause in content]
     in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
-    if tail and in_tail:  # at an end that is meant to change they are no faults of their own
+    if tail and in_tail:  # they changed only what is replaced in each request: the missing breakpoint is the cause
         content = [cause for cause in content if cause not in in_tail]
         tail = (replace(tail[0], also=(in_tail[0],)),)
     return tuple(sorted((*content, *tail, *fields), key=_order))
 
 
-_order = attrgetter("is_harmless", "position")  # of one place, the first in the text leads
+_order = attrgetter("is_harmless", "position")  # the first in the prompt leads, harmless causes last
 
 
 def _find_expected(
@@ -152,7 +145,7 @@ def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:
 
 
 def _mark_costless(cause: Cause, reason: Qualifier, codes: Collection[Code]) -> Cause:
-    """Mark another spelling as expected, for a reason: the provider makes tokens of the decoded text."""
+    """Mark a cause of these codes as expected, and say why it cost nothing."""
     if cause.code not in codes or cause.kind == "expected":
         return cause
     return replace(cause, qualifiers=(*cause.qualifiers, reason), override="expected")
@@ -161,7 +154,7 @@ def _mark_costless(cause: Cause, reason: Qualifier, codes: Collection[Code]) -> 
 def _explain_fields(
     previous: Prompt, current: Prompt, previous_call: Call, current_call: Call, fell: int | None
 ) -> tuple[Cause, ...]:
-    """Return the causes of changed fields; harmless if they cost only after the last breakpoint, or no read fell."""
+    """Return the causes of changed fields: expected if they cost only after the last breakpoint, or no read fell."""
     causes: list[Cause] = []
     limit = count_cached_segments(previous)
     for cause in explain_params(previous, current, previous_call, current_call):
@@ -176,7 +169,7 @@ def _explain_fields(
 
 
 def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, provider: str) -> tuple[Cause, ...]:
-    """Return the cause of a rewritten last message if the API reads only marked prefixes and none is before it."""
+    """Return the cause of a rewritten last message if the API reads only at breakpoints, and none is before it."""
     if overlap.common < len(previous.head) or not previous.messages or not lacks_breakpoints(current, provider):
         return ()
     last = len(previous.head) + message_start(previous, len(previous.messages))
@@ -186,7 +179,7 @@ def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, provider:
 
 
 def lacks_breakpoints(prompt: Prompt, provider: str) -> bool:
-    """Return whether an API that reads only at breakpoints has none but its own, at the end of the prompt."""
+    """Return whether the API reads only at breakpoints, and the prompt sets none: the API sets one at its end."""
     has_breakpoints = prompt.breakpoints or b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
     # a normalised body has lost its breakpoints
     is_whole = prompt.fidelity in ("wire", "parsed")
@@ -237,7 +230,7 @@ def _explain_spelling(previous: Prompt, current: Prompt, overlap: Overlap) -> li
 def explain_sections(
     previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, has_template: bool
 ) -> list[Cause]:
-    """Return the causes in tools, system prompt and messages, each section compared with the previous one."""
+    """Return the causes in tools, system prompt and messages, each compared with that of the previous prompt."""
     cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
     start, head = overlap.canonical, len(previous.head)
     new_blocks = Counter(segment.data for segment in current if segment.kind != "envelope")
@@ -311,7 +304,7 @@ def _second_message(previous: Prompt) -> int:
 
 
 def _name_reload(causes: list[Cause], previous: Prompt, qualifier: Qualifier, pause: float | None) -> list[Cause]:
-    """Report changed tools or an unexplained first message as rendered again when the session was loaded."""
+    """Add to changed tools, and put in place of an unexplained first message, that the session was loaded again."""
     first_end = len(previous.head) + _second_message(previous)
     new_causes: list[Cause] = []
     for cause in causes:

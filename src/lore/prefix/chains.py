@@ -1,4 +1,4 @@
-"""Which recorded request continues which: each request belongs to a chain of turns.
+"""Which recorded request continues which: as a turn of a chain (`Chains`), as a prefix in a cache (`RequestEnds`).
 
 Side calls (`purpose.py`) and subagents are chains of their own. A request that only repeats the beginning of a chain
 begins another one (a fork). So does one that drops all tools at the beginning of a user's turn.
@@ -31,14 +31,14 @@ _CHAIN_SEGMENTS = 12  # a chain costs as much as this many empty segments
 _OPENING_SEGMENTS = 32  # of a request, in which a summary's heading is looked for
 _SUMMARY_SEGMENTS = 4  # after the first difference in which a summary would be
 _FIRST_ERROR = 400  # HTTP status from which a request was not answered
-_ENDS_OF_CHAIN = 8  # that a chain's latest request passes: a request rarely takes back more than a few
+_ENDS_OF_CHAIN = 8  # remembered of those that a chain's latest request passes: the next one rarely drops more
 _AGENT_NAME = pattern(r"[\w.-]{1,64}", re.ASCII)
 
 
 class _ChainRequest(Struct, frozen=True):
     """A request whose chain is looked for."""
 
-    prompt: Prompt  # its content
+    prompt: Prompt
     first_message: int  # a hash of its content
     sender: likeness.Identity  # who sent it
     is_side_call: bool  # a call that the client makes for itself, such as for a title
@@ -48,20 +48,20 @@ class _KnownChain(Struct, eq=False):
     """A chain, by its latest request."""
 
     name: str  # as results name it
-    latest: _ChainRequest  # its latest request
+    latest: _ChainRequest
     size: int = 0  # bytes that it costs
     turns: int = 0  # requests so far
     first_messages: dict[int, None] = {}  # hashes; the latest last, at most `CHAINS_COMPARED`
     response: str = ""  # the id of the latest response
-    answer: bytes | None = None  # the latest answer that the latest request holds
-    reply: Output | likeness.ReplyKeys = b""  # the latest response, or its keys once they were asked for
+    answer: bytes | None = None  # the last answer of the model in the latest request
+    reply: Output | likeness.ReplyKeys = b""  # the response to the latest request, or its keys once they are decoded
 
     @property
     def prompt(self) -> Prompt:
         return self.latest.prompt
 
     def may_continue(self, request: _ChainRequest) -> bool:
-        """Return whether a request could continue this chain, whatever their messages."""
+        """Return whether a request could continue this chain by its dialect, kind and tools; ignore its messages."""
         return (
             self.prompt.dialect == request.prompt.dialect
             and self.latest.is_side_call == request.is_side_call
@@ -69,7 +69,7 @@ class _KnownChain(Struct, eq=False):
         )
 
     def is_near(self, request: _ChainRequest) -> bool:
-        """Return whether both may be of one conversation, at one endpoint (an unknown one may be any)."""
+        """Return whether both senders may share a conversation at one endpoint; an unknown endpoint may be any."""
         sender, other = self.latest.sender, request.sender
         is_elsewhere = sender.endpoint and other.endpoint and sender.endpoint != other.endpoint
         return sender.may_share_conversation(other) and not is_elsewhere
@@ -144,7 +144,7 @@ class Chains:
             chain.response = exchange.response_id
 
     def _reply_keys(self, chain: _KnownChain) -> likeness.ReplyKeys:
-        """Return the keys of a chain's latest reply, which is decoded when they are first asked for."""
+        """Return the keys of a chain's latest reply; decode it when they are first asked for."""
         if not isinstance(chain.reply, frozenset):
             raw = chain.reply if isinstance(chain.reply, bytes) else self._join(chain.reply)
             chain.reply = likeness.reply_keys(raw) if raw else frozenset()
@@ -169,13 +169,12 @@ class Chains:
             return MAIN
         return f"{'agent' if has_other_system else 'chain'}-{next(self._numbers)}"
 
-    # Which chain a request continues: the first rule that finds one
-
     def _find_chain(self, request: _ChainRequest) -> _KnownChain | None:
+        """Return the chain that a request continues: that of the first rule that finds one."""
         prompt = request.prompt
         candidates = [
             chain for chain in self._with_same_beginning(request)
-            if chain.may_continue(request) and not self._answers_otherwise(chain, prompt)
+            if chain.may_continue(request) and not self._has_other_answer(chain, prompt)
         ]  # fmt: skip
         near_chains = [chain for chain in candidates if chain.is_near(request)]
         chain = (
@@ -187,7 +186,7 @@ class Chains:
             return chain
         recent = [
             chain for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED)
-            if chain.may_continue(request) and chain.is_near(request) and not self._answers_otherwise(chain, prompt)
+            if chain.may_continue(request) and chain.is_near(request) and not self._has_other_answer(chain, prompt)
         ]  # fmt: skip
         is_turn = not request.is_side_call
         if is_turn:
@@ -204,8 +203,8 @@ class Chains:
                 return old
         return chain
 
-    def _answers_otherwise(self, chain: _KnownChain, prompt: Prompt) -> bool:
-        """Return whether a request with other tools holds another answer than the one that the chain received."""
+    def _has_other_answer(self, chain: _KnownChain, prompt: Prompt) -> bool:
+        """Return whether a request with other tools has another answer after the chain's messages than it received."""
         previous = chain.prompt
         if likeness.tools_of(previous) == likeness.tools_of(prompt):
             return False
@@ -223,7 +222,7 @@ class Chains:
         )
 
     def _find_by_response(self, request: _ChainRequest, near_chains: list[_KnownChain]) -> _KnownChain | None:
-        """Return the chain of the response that a request says it continues, if their messages agree."""
+        """Return the chain whose latest response a request names as the previous one, if their messages agree."""
         sender = request.sender
         candidates = reversed(self._chains.values()) if sender.previous else ()
         chain = next((chain for chain in candidates if chain.response == sender.previous), None)
@@ -234,13 +233,14 @@ class Chains:
 
     @staticmethod
     def _find_by_messages(prompt: Prompt, near_chains: list[_KnownChain]) -> _KnownChain | None:
-        """Return the chain whose messages are the longest prefix of a prompt's, else the latest that it rewrote."""
+        """Return the chain whose messages are the longest prefix of a prompt's, else the latest that it rewrites."""
         rewritten: _KnownChain | None = None
         longest, best = (-1, False), None
         for chain in near_chains:
             previous = chain.prompt
             shared = previous.messages.common(prompt.messages)
-            if shared == len(previous.messages) and shared >= longest[0] and not _asks_otherwise(previous, prompt):
+            is_longest = shared == len(previous.messages) and shared >= longest[0]
+            if is_longest and not _is_other_conversation(previous, prompt):
                 fit = shared, likeness.has_same_head(previous, prompt)  # among equals the one with the same head
                 longest, best = (fit, chain) if fit > longest else (longest, best)
             differs = shared < min(len(prompt.messages), len(previous.messages))
@@ -318,8 +318,8 @@ class Chains:
         return ""
 
 
-def _asks_otherwise(previous: Prompt, prompt: Prompt) -> bool:
-    """Return whether a request is another conversation: system prompt and tools differ, and no answer follows."""
+def _is_other_conversation(previous: Prompt, prompt: Prompt) -> bool:
+    """Return whether equal messages begin another conversation: system and tools differ, and none is an answer."""
     return (
         len(previous.messages) == len(prompt.messages)
         and not likeness.has_same_system(previous, prompt)
@@ -361,20 +361,20 @@ def _find_answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]
 
 
 class RequestEnd(Struct, eq=False):
-    """Where a request ended."""
+    """Up to where a cache may hold a request's prompt (see `RequestEnds`)."""
 
-    turn: Turn  # the request
+    turn: Turn  # the latest request that ends there
     key: int  # the running hash of its segments
-    size: int  # the number of its segments
-    used: Turn  # the latest request that had them: a cache's lifetime counts from there
+    size: int  # the number of these segments
+    used: Turn  # the latest request that begins with them: a cache's lifetime counts from there
 
 
 class _ChainEnd(Struct, eq=False):
     """A chain's latest request."""
 
-    turn: Turn  # the latest request
+    turn: Turn
     hashes: list[int]  # the running hash after each of its segments
-    ends: list[RequestEnd] = []  # those that it passes
+    ends: list[RequestEnd] = []  # of requests that it passes
 
 
 class RequestEnds:

@@ -36,7 +36,7 @@ class Overlap(Struct, frozen=True):
     """What two prompts have in common, up to the previous one's tail."""
 
     common: int  # leading segments that are equal byte for byte
-    common_bytes: int  # equal leading bytes of the first segment that is not
+    common_bytes: int  # equal leading bytes of the first segment that differs
     canonical: int  # leading segments that are equal in canonical form
     is_covered: bool  # the previous prompt, without its tail, is a prefix of the current one
     is_covered_canonically: bool  # the same, in canonical form
@@ -117,7 +117,7 @@ def canonical_of(segment: Segment) -> bytes:
 
 
 def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tuple[list[Segment], list[Segment]]:
-    """Return the current segments after `common` that the previous prompt has nowhere, and the others."""
+    """Return the current segments after the first `common`: a list of those that are new, and one of the others."""
     form_of = cache(canonical_of)  # most segments are in both prompts, and most envelopes are equal
     previous_counts = Counter(map(form_of, iterate_from(previous, common, tail=True)))
     fresh, repeated = list[Segment](), list[Segment]()
@@ -129,9 +129,9 @@ def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tupl
 
 
 def list_new_segments(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Segment]:
-    """Return the end of the current prompt that follows everything that the previous one had, too.
+    """Return the segments at the end of the current prompt after the last one that the previous prompt has, too.
 
-    If all segments differ, as with other ids in each, the messages beyond the previous number of messages are new.
+    If it has none, as with other ids in each, the messages beyond the previous number of messages are new.
     """
     old = {segment.data for segment in iterate_from(previous, overlap.common, tail=True) if segment.kind != "envelope"}
     remaining = list(iterate_from(current, overlap.canonical, tail=True))
@@ -150,10 +150,11 @@ def list_new_segments(previous: Prompt, current: Prompt, overlap: Overlap) -> li
 def name_relation(previous: Prompt, current: Prompt, overlap: Overlap) -> Relation:
     """Return how the current prompt relates to the previous one.
 
-    They are `unrelated` if their dialects differ or no message is in both, not even more than half of the one in which
-    they first differ; if one has no messages, the heads have to be equal. A prompt with a `previous_response_id` also
-    extends one without messages: a client may send tools first. `identical`: the tails are equal, too. `shrunk`: the
-    previous prompt begins with the whole current one.
+    - `extension`: it begins with the previous one up to its tail; `identical`: the tails are equal, too.
+    - `shrunk`: the previous prompt begins with the whole current one.
+    - `unrelated`: the dialects differ, or they share no message, nor over half of the first message that differs; if
+      one has no messages, their heads differ. But a prompt with a `previous_response_id` extends one without messages:
+      a client may send tools first.
     """
     continues = overlap.is_covered and not len(previous.messages) and "previous_response_id" in current.params
     if previous.dialect != current.dialect:
@@ -209,7 +210,7 @@ def locate_difference(previous: Prompt, current: Prompt, position: int) -> Promp
 
 
 def locate_between(*sides: Segment | None) -> PromptPlace | None:
-    """Return where two segments begin to differ: in the only one if the other is missing; None if both are."""
+    """Return where two segments begin to differ: at the start of one if the other is missing; None if both are."""
     present = (side for side in sides if side is not None)
     segment = min(present, key=lambda side: _SECTIONS.index(side.section), default=None)
     if segment is None:
@@ -247,7 +248,7 @@ def excerpt_pair(previous: Segment, current: Segment) -> tuple[str, str]:
 def excerpt_pieces(
     previous: Segment, current: Segment, texts: tuple[str, str], pieces: tuple[str, str]
 ) -> tuple[str, str]:
-    """Return excerpts of two segments, which hold `texts`, around the first byte in which two pieces of them differ.
+    """Return excerpts of two segments around the first byte in which `pieces` of their decoded `texts` differ.
 
     If a piece is empty, something was inserted or removed: both show that place.
     """
@@ -280,7 +281,7 @@ def _json_text(text: str) -> bytes:
 
 
 class PairSums(Struct, frozen=True):
-    """One figure for a pair of prompts."""
+    """The sums of one figure (bytes, tokens) over two prompts."""
 
     previous: int  # for the whole previous prompt, its tail included
     current: int  # for the whole current prompt, its tail included

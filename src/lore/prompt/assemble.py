@@ -1,13 +1,13 @@
-"""Assemble the prompt of a chain's latest turn.
+"""Assemble the prompt of a chain's latest turn: the head (tools, system prompt), messages, tail and breakpoints.
 
-The segments up to the tail are a prefix of the next turn's, unless an event is a reason for it to change. What did not
-change since the last call is not rendered again but shared, so that all turns of a session cost O(its bytes); the
-result is the same as that of a new assembler.
+The segments up to the tail are a prefix of the next turn's, unless an event is a reason for it to change. Segments that
+did not change since the last call are shared and not rendered again, so that all turns of a session cost O(its bytes);
+the result is the same as that of a new assembler.
 
-An insert (a durable delta or persisted context) is rendered before the entry at which it was recorded; if no text may
-be placed there, before the next entry that allows it. Inserts are never last, and come after a tool's results only
-before a real user message. A group is the entries that are rendered together. Not safe between threads: one assembler
-follows one chain.
+Entries are rendered in groups: a message, or a response with its calls and results. An insert (a durable delta or
+persisted context) is rendered before the group at whose entry it was recorded; if no text may be placed there, before
+the next group that allows it. Inserts are never last, and come after a tool's results only before a real user message.
+Not safe between threads: one assembler follows one chain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lore.prompt import breakpoints as b
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
 
-VOLATILE = "context of this turn"
+VOLATILE = "context of this turn"  # the origin of the tail's segments
 _ORDER = attrgetter("order")
 _AFTER_ALL = 2**62  # a place after every entry of a timeline
 
@@ -56,8 +56,8 @@ class _RenderState(Struct, frozen=True, gc=False):
     """The state after a group of entries is rendered, from which rendering can restart."""
 
     entries: int = 0  # entries of the timeline that are rendered
-    inserts: int = 0  # those before entries
-    inserts_after_results: int = 0  # inserts already placed after tool results
+    inserts: int = 0  # of `before_entries`, those that are rendered
+    inserts_after_results: int = 0  # of `after_results`, those that are rendered
     segments: int = 0  # of the messages
     omitted: int = 0  # blocks that the dialect could not express
     place: base.Spot = base.Spot()  # where the next message begins
@@ -110,13 +110,13 @@ class Assembler:
             self._drop_from(0)
             self._end = _RenderState(place=first)
         self._update_inserts(chain)
-        self._render(chain.entries)
-        tail, tail_problems = self._tail(session, chain)
+        self._render_messages(chain.entries)
+        tail, tail_problems = self._render_tail(session, chain)
         params = raw_members(bytes(chain.params)) or {}
         if session.is_own and self.rules.breakpoints == "lore" and self._cache_key and self._key_member is not None:
             member = self._key_member(chain.model)  # for the key by which the API finds the shared part's cache
             params = params if member is None or member in params else {**params, member: encode(self._cache_key)}
-        placed = self._with_breakpoints(session, chain, params)
+        placed = self._plan_breakpoints(session, chain, params)
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
             messages=self._segments, tail=tail, params=params,
@@ -159,10 +159,10 @@ class Assembler:
         """Drop the groups that hold or follow the entry at this index."""
         while self._ends and self._end.entries > entries:
             self._end = self._ends.pop()
-        self._cut()
+        self._cut_to_end()
 
-    def _cut(self) -> None:
-        """Drop all that is rendered after the end."""
+    def _cut_to_end(self) -> None:
+        """Drop all segments after `_end`."""
         self._segments = self._segments.cut(self._end.segments)
         self._omitted = self._omitted.cut(self._end.omitted)
         while self._recorded and self._recorded[-1][0] >= self._end.segments:
@@ -180,9 +180,9 @@ class Assembler:
             or self._end.entries > min(place, place_after - 1)
         ):
             self._end = self._ends.pop()
-        self._cut()
+        self._cut_to_end()
 
-    def _render(self, entries: Vector[Entry]) -> None:
+    def _render_messages(self, entries: Vector[Entry]) -> None:
         same = self._entries.common(entries)
         continues = 0 < same < len(entries) and entries[same].group == entries[same - 1].group
         self._drop_from(same - 1 if continues else same)
@@ -230,7 +230,7 @@ class Assembler:
     def _with_inserts(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item
     ) -> tuple[int, int, tuple[base.Unit, ...]]:
-        """Put inserts around a group's units; return the counts of inserts up to its end, and all units."""
+        """Put the due inserts around a group's units; return the counts of `_RenderState`, and all units."""
         end = self._end
         due = self._inserts.after_results[end.inserts_after_results :]
         waiting = list(takewhile(lambda insert: insert.place <= at + size, due))
@@ -259,7 +259,7 @@ class Assembler:
             segment.origin = unit.origin
         return rendered
 
-    def _tail(self, session: FoldedSession, chain: Chain) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
+    def _render_tail(self, session: FoldedSession, chain: Chain) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
         context = chain.turn.context if chain.turn is not None else NULL
         if not session.is_own or (is_absent(context) and not session.turn_layers):
             return (), ()
@@ -283,8 +283,8 @@ class Assembler:
                 place = rendered.after
         return tuple(segments), problems
 
-    def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> b.PlannedBreakpoints:
-        """Place the cache breakpoints; sessions of other tools keep the recorded ones."""
+    def _plan_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> b.PlannedBreakpoints:
+        """Return where the cache breakpoints are; sessions of other tools keep the recorded ones."""
         if self.rules.breakpoints == "none":
             return b.PlannedBreakpoints()
         is_recorded = not session.is_own and self.dialect.name == (chain.dialect or session.dialect)
@@ -294,7 +294,7 @@ class Assembler:
             return b.PlannedBreakpoints(positions, tuple([placed[at] for at in positions]))
         if self.rules.breakpoints == "recorded" or not session.is_own:
             return b.keep_recorded(self._head, self._recorded)
-        previous, latest = self._end_of(chain.sent_before), self._end.breakpoint_at
+        previous, latest = self._last_markable(chain.sent_before), self._end.breakpoint_at
         return b.place_breakpoints(
             self.dialect, chain.model, self.rules, params,
             self._head_ends, len(self._head), self._segments, previous, latest,
@@ -302,7 +302,7 @@ class Assembler:
         )  # fmt: skip
 
     def _position_of(self, mark: Mark) -> int:
-        """Return the position of the segment with a recorded breakpoint; -1 without one."""
+        """Return the position of the segment to which a recorded breakpoint belongs; -1 if the prompt lacks it."""
         if mark.section == "messages":
             at = bisect_left(self._ends, mark.at, key=attrgetter("entries"))
             end = self._ends[at] if at < len(self._ends) else self._end
@@ -312,8 +312,8 @@ class Assembler:
                    if segment.section == mark.section and segment.kind != "envelope")  # fmt: skip
         return next(islice(section, max(mark.at, 0), None), -1)
 
-    def _end_of(self, entries: int) -> int:
-        """Return the last segment that could carry a breakpoint in the prompt of this many entries."""
+    def _last_markable(self, entries: int) -> int:
+        """Return the last segment of the first `entries` that can carry a breakpoint; -1 without one."""
         if entries >= self._end.entries:
             return self._end.breakpoint_at
         at = bisect_left(self._ends, entries, key=attrgetter("entries"))
@@ -330,10 +330,10 @@ class _Inserts:
         self._contexts: tuple[Vector[Insert], ...] = (Vector(), Vector())
 
     def update(self, chain: Chain) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """Update both lists from a chain; return None if nothing changed.
+        """Update both lists from a chain; return the first change in each, None if nothing changed.
 
-        Otherwise return for each list the number of leading inserts unchanged, and the entry index of the next insert.
-        Costs O(deltas + changes).
+        That is the number of leading inserts that are unchanged, and the place of the insert after them. Costs O(deltas
+        + changes).
         """
         previous, current = self._deltas, chain.deltas
         dropped = [insert for number, insert in previous.items() if current.get(number) is not insert]

@@ -1,15 +1,17 @@
-"""Plan what a turn adds to its session: durable deltas, persisted context and resets, as events.
+"""Plan the events by which lore adds text to a session before a turn:
 
-The planner takes a session and the turn that is about to start, and returns the events that come before it. The caller
-folds them and, if it keeps a log, appends them. They depend on the session alone, and none is planned that the log has
-already: prompts are the same whether or not the planned events of earlier turns were saved.
+- a durable delta: a text in the history that states which knowledge changed since the prompt stated it,
+- a reset: all knowledge is pinned again in the system prompt, and the deltas are dropped (`reset_reason` says when),
+- persisted context: a turn's volatile context, written into the history.
 
-What changed is compared with what the prompt states, entry by entry and by meaning. A new delta is put directly before
-the last unsent message of the user; without one it waits. `reset_reason` says when many deltas end in a reset. Text of
-lore's is never last, never inside a response or between a call and its result, and comes after a tool's result only
-before a message of the user: a model reads it there as the user's next turn, which once made one repeat itself until
-its context was full. In a tool loop, a delta may extend the message of the last results every `max_loop_turns` turns,
-if the dialect has a place for it.
+The caller folds the events and, if it keeps a log, appends them. They depend on the session alone, and none is planned
+that the log has already: prompts are the same whether or not the planned events of earlier turns were saved.
+
+A delta is put directly before the last unsent message of the user; without one it waits. Text that lore adds is never
+last, never inside a response or between a call and its result, and comes after a tool's result only before a message of
+the user: a model reads it there as the user's next turn, which once made one repeat itself until its context was full.
+In a tool loop, a delta may extend the message of the last results every `max_loop_turns` turns, if the dialect has a
+place for it.
 
 Not safe between threads: one planner follows one chain.
 """
@@ -55,11 +57,10 @@ SAVED_KINDS = (b"prompt_delta", b"context_persisted", b"cache_reset")  # a line 
 
 
 class SavedEvents:
-    """Deltas, contexts and resets that were derived for earlier turns and saved later in the log.
+    """Deltas, contexts and resets that were planned for a turn, and are in the log after it.
 
-    `lore assemble --persist` appends them after the turns that they belong to. They were sent, whatever other settings
-    (or another version of lore) would derive now, so they are looked up before a turn is planned.
-    Only events that name their turn are found.
+    `lore assemble --persist` appends them there. They were sent, whatever other settings (or another version of lore)
+    would plan now, so they are looked up before a turn is planned. Only events that name their turn are found.
     """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
@@ -68,9 +69,9 @@ class SavedEvents:
         self.add(events)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Add the derived events among these of a log."""
+        """Add the planned events among these of a log."""
         for event in events:
-            is_outside = type(event) is ContextPersisted and event.outside  # such context is never derived
+            is_outside = type(event) is ContextPersisted and event.outside  # such context is never planned
             if not isinstance(event, Saved) or event.turn is None or is_outside:
                 continue
             self._events.setdefault((type(event), event.chain, event.turn), []).append(event)
@@ -92,20 +93,20 @@ class Planner:
     def __init__(self, rules: Rules, saved: SavedEvents | None = None) -> None:
         self.rules = rules
         self._log = saved or SavedEvents()
-        self._delivered_state: tuple[object, ...] = ()  # the state for which nothing was left to deliver
+        self._delivered_state: tuple[object, ...] = ()  # the latest state whose knowledge the prompt states in full
 
     def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, dialect: Dialect) -> list[Event]:
-        """Return the events that lore adds before a turn: moves of deltas, new deltas or a reset, context to persist.
+        """Return the events that lore adds before a turn: moves of deltas, a new delta or a reset, context to persist.
 
-        New deltas are put before the latest message from the user that no request has sent. Without one the turn is
-        inside a tool loop: then events are those that the log holds for it, else a delta after the results if the loop
-        is long and the dialect has a place for it. Empty for sessions of other tools. Costs O(1) if nothing changed,
-        else O(entries known).
+        They are those that the log has for this turn, else new ones. Their place is before the latest message of the
+        user that no request has sent. Without one the turn is inside a tool loop: then no context is persisted, and a
+        delta follows the results, if the loop is long and the dialect has a place for it. Empty for sessions of other
+        tools. Costs O(1) if nothing changed, else O(entries known).
         """
         if not session.is_own:
             return []
         events: list[Event] = []
-        for delta in chain.deltas.values():  # those that the log has at another place than the chain
+        for delta in chain.deltas.values():  # record again those that are not where their selector says
             stays = delta.after_results or delta.place < chain.sent_entries
             at = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent_entries)
             if selector_place(delta.selector) != at:
@@ -128,7 +129,7 @@ class Planner:
         return events if in_loop else [*events, *self._context_events(session, chain, turn, place)]
 
     def _saved_events(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
-        """Return the events that the log holds for this turn and the chain does not have yet; None without any."""
+        """Return the log's reset or deltas for this turn, without deltas that the chain has; None if it has none."""
         resets = self._log.events_of(CacheReset, chain.id, turn.turn)
         if resets and chain.reset != turn.turn:
             return [resets[0]]
@@ -168,7 +169,7 @@ class Planner:
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_chain_name(chain))
 
     def _context_events(self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
-        """Yield the event (the log's, if it has one) that writes the turn's or the waiting context into the history."""
+        """Yield the event that writes the turn's or the waiting context into the history: the log's, if it has one."""
         context, number = turn.context, turn.turn
         if is_absent(context) and chain.waiting is not None:
             context, number = chain.waiting.context, chain.waiting.turn
@@ -184,7 +185,7 @@ class Planner:
                 yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_chain_name(chain))
 
     def _news(self, session: FoldedSession, chain: Chain) -> News:
-        """Return how knowledge and layers differ from the statements in the prompt."""
+        """Return how knowledge and layers differ from those that the prompt states."""
         stated = self.signatures_in_prompt(chain)
         changed = [fact for name, fact in session.knowledge.items() if stated.changed.get(name) != _sign_fact(fact)]
         removed = [name for name in stated.changed if name in session.removed]
@@ -194,10 +195,10 @@ class Planner:
         return News(tuple(changed), tuple(removed), tuple(late), outdated)
 
     def signatures_in_prompt(self, chain: Chain) -> DeltaNews:
-        """Return the knowledge in the prompt, as signatures of meaning: the pinned entries, updated by every delta.
+        """Return signatures of the knowledge that the prompt states: the pinned entries, updated by every delta.
 
-        `changed` has entries by id (an empty signature if a delta showed the entry cut), `layers` has layers by name;
-        `removed` is empty.
+        Of the result `changed` has entries by id (an empty signature if a delta showed the entry cut), `layers` has
+        layers by name; `removed` is empty.
         """
         entries = {fact.id: _sign_fact(fact) for fact in chain.pinned or ()}
         layers = {layer.name: _sign(layer) for layer in chain.pinned_layers}
@@ -213,12 +214,12 @@ class Planner:
 def reset_reason(session: FoldedSession, chain: Chain, at: str | None, lifetime: float) -> str:
     """Return why news should be pinned in the system prompt by a reset; empty if it should become another delta.
 
-    A reset writes the pinned text and the history to the cache again, at 1.25 times the price of input, where the next
-    request would have read them at 0.1. What it drops are headings and outdated entries of deltas, each of which costs
-    0.1 in every request. So it pays after (1.25 - 0.1) / 0.1 * written / dropped requests. From the eighth delta on it
-    is made if nothing is left in the cache, or if at least as much is dropped as is written, which pays within 12
-    requests. Without a known time the cache is taken to live. `SESSION_DELTAS` limits the deltas in any case, since
-    each costs work in every turn. Costs O(entries known), and what is dropped.
+    A reset writes the pinned text and the history to the cache again, at 1.25 times the price of input, while the next
+    request would have read them at 0.1. It drops headings and outdated entries of deltas, which cost 0.1 in every
+    request. So it pays after (1.25 - 0.1) / 0.1 * written / dropped requests. From the eighth delta on it is made if
+    nothing is left in the cache, or if at least as much is dropped as is written, which pays within 12 requests.
+    Without a known time the cache is taken to live. `SESSION_DELTAS` limits the deltas in any case, since each costs
+    work in every turn. Costs O(entries known and text dropped).
     """
     count = len(chain.deltas)
     if count < CHEAP_RESET_DELTAS:
@@ -257,10 +258,10 @@ def _content(text: str) -> Raw:
 
 
 def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
-    """Return the last place from `floor` to `desired` before which a text of lore's may be put, else `floor`.
+    """Return the last place from `floor` to `desired` before which lore may put a text; `floor` if none is allowed.
 
-    Places are numbers of entries. Allowed are the first one, those before an item from the user, and those between two
-    messages if the first has no calls. The end of the timeline is not allowed.
+    Places are numbers of entries. Allowed are those before an item from the user, and those between two messages if the
+    first has no calls. The end of the timeline is not allowed.
     """
     place = max(floor, min(desired, len(entries) - 1))
     while place > floor and not is_from_user(entries[place].item):
@@ -271,14 +272,14 @@ def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
 
 
 def _answers_calls(entries: Vector[Entry], place: int) -> bool:
-    """Return whether the response directly before a place has calls, and so results."""
+    """Return whether a place directly follows a response with calls, and so their results."""
     before = (entries[at] for at in range(place - 1, -1, -1))
     response = takewhile(lambda entry: entry.group == entries[place - 1].group, before)
     return any(isinstance(entry.item, ToolCall) for entry in response)
 
 
 def _is_long(chain: Chain, most: int) -> bool:
-    """Return whether a loop has `most` turns, or `TOOL_LOOP_ITEMS` items, since a user's message or its last delta."""
+    """Return whether the tool loop has `most` turns, or `TOOL_LOOP_ITEMS` items, since it began or its last delta."""
     if not most:
         return False
     latest = max((delta.place for delta in chain.deltas.values() if delta.after_results), default=0)

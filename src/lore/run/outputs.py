@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, reason_of
 from lore.files import relative, replaced
-from lore.judge.base import damage
+from lore.judge.base import findings_of_problems
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.plugins import register_plugins
@@ -200,7 +200,7 @@ def reporting_errors(
             matches = [path for path in paths if corpus.show(path) in error.message]  # one may be the end of another
             place = max(matches, key=len) if matches else next(iter(paths), os.curdir)
             problem = Problem(Code.UNREADABLE_FILE, error.message, file=corpus.show(place))
-            damaged = damage([problem], {}, Place(corpus.show(place)))
+            damaged = findings_of_problems([problem], {}, Place(corpus.show(place)))
             findings = [replace(finding, fix=error.advice or finding.fix) for finding in damaged]
             out = Console(sys.stdout, colour=False, terminal=False)
             write_reports(make_result(findings=findings, problems=[problem]), outputs, [*paths], out, verbose=True)

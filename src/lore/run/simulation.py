@@ -1,12 +1,12 @@
-"""Predict the turns of recordings in one cache, and compare each prediction with the usage and the verdict.
+"""Predict the turns of recordings in a cache, and compare each prediction with the usage and the verdict.
 
-A prediction is made before its usage is read. A turn that an earlier recording holds as well is predicted, since it
-leaves entries in the cache, and not reported again. Cost O(new content of each turn) for transcripts, O(bytes) for
-recorded requests.
+`Simulation` takes recordings one after another. A prediction is made before its usage is read. A turn that an earlier
+recording has, too, is predicted, since it leaves entries in the cache, and not reported again. Cost O(new content of
+each turn) for transcripts, O(bytes) for recorded requests.
 
-A change (`--what-if`) is simulated by the same models over the same recordings, and saves the difference between the
-two simulations. Without one the fixes of the causes found are ranked, which needs no second simulation; a bare
-`--what-if` also simulates the changes that do. Logs of engines (`--measured`) are read by a plug-in.
+`simulate` makes a simulation of all files for each cache, and one more for each change (`--what-if`) that needs it: the
+change saves the difference. Without changes the fixes of the causes found are ranked, from the first simulation alone;
+a bare `--what-if` ranks also changes that need another one. Logs of engines (`--measured`) are read by a plug-in.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PlayedTurn(NamedTuple):
     """One simulated turn."""
 
     result: SimulatedTurn
-    row: Transition | None  # the prediction and the usage; None if they cannot be compared
+    row: Transition | None  # the predicted and the billed read; None if they cannot be compared
     parts: dict[str, Decimal]  # cost by kind of price
     paid: PaidTurn  # the turn as a what-if replays it
     verdict: TurnVerdict
@@ -77,17 +77,16 @@ class PlayedTurn(NamedTuple):
 class _ChainCache:
     """What the previous turns of a chain left in the cache, in tokens; None if unknown."""
 
-    billed: int | None = None  # by the latest usage
-    cached_tokens: int | None = None  # by the usage of the previous request, else by its prediction
+    billed: int | None = None  # by the latest usage that is not in doubt
+    cached_tokens: int | None = None  # by the previous turn's usage, else by its prediction
 
     def advance(self, turn: Turn, predicted: Predicted, paid: PaidTurn) -> None:
-        """Update the cache with a turn."""
         billed = None if predicted.doubt else cached(turn.usage)
         self.billed = self.billed if billed is None else billed
         self.cached_tokens = self.cached_tokens if turn.failed else paid.cached_tokens
 
     def transition(self, turn: Turn, predicted: Predicted) -> Transition | None:
-        """Return the prediction next to the usage; None if they cannot be compared."""
+        """Return the predicted and the billed read of a turn; None if they cannot be compared."""
         available = self.billed if predicted.state is None else predicted.state.cached
         read = first_pass_read(turn.usage)
         if predicted.doubt or available is None or read is None or not predicted.cache:
@@ -152,7 +151,7 @@ class Simulation:
     def _make_played_turn(
         self, verdict: TurnVerdict, predicted: Predicted, transition: Transition | None, paid: PaidTurn, place: Place
     ) -> PlayedTurn:  # fmt: skip
-        """Return the simulated turn, and add it to the counts; the turn is not a copy."""
+        """Return the result of a turn that is not a copy, and count it."""
         turn, usage, predictor = verdict.turn, verdict.turn.usage, self._predictor
         price = price_of(predictor.rules, turn, model=predictor.model, size=predicted.prediction.total)
         partial = usage is not None and is_partial(predictor.rules, usage.client)
@@ -246,17 +245,17 @@ def _with_first_pass(usage: Usage, counts: Usage) -> Usage:
     return replace(usage, iterations=tuple(passes))
 
 
-RANK = ""  # a change without a value: rank every fix
+RANK = ""  # a bare `--what-if`: rank every fix
 
 
 def simulate(
     paths: list[str], context: CheckContext, run: CheckRun = EVERY_FILE, *, caches: Sequence[str] = (),
     changes: Sequence[str] = (), measured: Sequence[str] = (),
 ) -> Iterator[SimulateResult]:  # fmt: skip
-    """Yield a result for each of the caches (none: for the cache that served each turn).
+    """Yield a result for each of the caches; without any, one for the caches that served the turns.
 
-    `changes` are `KEY=VALUE` or `RANK`, `measured` the logs of the engines that served these recordings. Raises
-    LoreError for a name that cannot be read, and if no named file is a recording. If the run is interrupted, the last
+    `changes` are `KEY=VALUE` or `RANK`, `measured` paths of logs of the engines that served these recordings. Raises
+    LoreError for a wrong change, cache or log, and if no named file is a recording. If the run is interrupted, the last
     result holds the turns up to there, and no savings.
     """
     load_plugins()
@@ -291,10 +290,10 @@ class _Simulator(NamedTuple):
 
     path: str  # the first that was named
     context: CheckContext
-    callbacks: CheckRun
+    job: CheckRun
     change_texts: Sequence[str]  # changes as typed
     files: Sequence[Input]
-    cache: str | None
+    cache: str | None  # None: the one that served each turn
     measured: MeasuredRun | None
     problems: Sequence[Problem]  # of the logs of engines
 
@@ -312,20 +311,20 @@ class _Simulator(NamedTuple):
                 for turn, project in self._turns(file, problems, simulation, measuring):
                     sums.add(turn.result, turn.row, turn.parts, project)
                     turns.append(turn.paid)
-                    self.callbacks.report(size, done_bytes, turn.verdict.turn.byte or 0)
+                    self.job.report(size, done_bytes, turn.verdict.turn.byte or 0)
                 recordings += 1
             except InterruptedRunError:
                 stopped = True
             except LoreError as error:
-                recordings += self._skip(file, error, problems)
+                recordings += self._report_error(file, error, problems)
             all_problems.extend(problems.kept)
             done_bytes += file.size
-            if stopped or (stopped := self.callbacks.is_interrupted()):
+            if stopped or (stopped := self.job.is_interrupted()):
                 break
         if stopped and change is not NO_CHANGE:
             raise InterruptedRunError
         if not recordings and not stopped:
-            raise no_recordings(self.path, self.callbacks.looked, by_time=self.callbacks.accepts is not None)
+            raise no_recordings(self.path, self.job.looked, by_time=self.job.accepts is not None)
         as_of = None if rules.as_of is None else rules.as_of.isoformat()
         notes = [*_notes(sums.turns, rules, simulation), *self._absent_work(simulation)]
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems)
@@ -342,8 +341,8 @@ class _Simulator(NamedTuple):
         absent = sum_absent({work.name: work for work in works}.values())
         yield from filter(None, [unpriced_parts(replace(Sums().result(""), **absent))])
 
-    def _skip(self, file: Input, error: LoreError, problems: Problems) -> int:
-        """Return 1 for an unjudged input, 0 for one that is passed over; raise the error of the only input."""
+    def _report_error(self, file: Input, error: LoreError, problems: Problems) -> int:
+        """Report an unreadable input, and return 1; 0 if it is passed over. Raise the error of the only input."""
         if is_passed_over(file, error):
             self.context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
             return 0
@@ -371,7 +370,7 @@ class _Simulator(NamedTuple):
 def _with_savings(
     base: SimulatedRun, simulator: _Simulator, changes: Sequence[tuple[str, WhatIf | None]], *, has_stream: bool
 ) -> SimulateResult:  # fmt: skip
-    """Return the result with the savings of the requested changes; without any, of removing each cause."""
+    """Return the result with the savings of the requested changes; without any, of removing each cause that cost."""
     change_texts, saved, notes = simulator.change_texts, list[NotedSaving](), list[str]()
     ranked = list(what_if.list_savings(base)) if RANK in change_texts or not change_texts else []
     for text, change in changes:
@@ -447,20 +446,16 @@ def _note_partial_output(turns_by_client: Mapping[str, int], rules: DatedRules) 
     return f"output is partial in {turns}, and its cost too low: {noted} of it"
 
 
-class Measuring(Protocol):
-    """Collects turns and measurements as recordings are simulated once."""
+class EngineMeasures(Protocol):
+    """Reads logs of engines; a plug-in publishes it under `lore.measured`, with `lore.report.measured.MeasuredView`."""
 
-    def follow(self, recording: Recording, played: Iterable[PlayedTurn]) -> Iterable[PlayedTurn]:
-        """Yield a recording's turns unchanged, and collect what they need to be compared."""
-        ...
-
-    def result(self) -> MeasuredResult | UnsetType:
-        """Return the measurements and their comparison; unset if there are no logs."""
+    def read(self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredRun:
+        """Read the logs at these paths; `files` are simulated. Raises LoreError for a file that measures nothing."""
         ...
 
 
 class MeasuredRun(Protocol):
-    """The logs that measured a run, read."""
+    """The logs that were read, to compare simulations with."""
 
     @property
     def cache(self) -> str | None:
@@ -468,13 +463,17 @@ class MeasuredRun(Protocol):
         ...
 
     def play(self) -> Measuring:
-        """Start measuring one simulation."""
+        """Begin the comparison with one simulation."""
         ...
 
 
-class EngineMeasures(Protocol):
-    """Reads logs of engines; a plug-in publishes it under `lore.measured`, with `lore.report.measured.MeasuredView`."""
+class Measuring(Protocol):
+    """Compares the turns of one simulation with the logs."""
 
-    def read(self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredRun:
-        """Read the logs at these paths; `files` are simulated. Raises LoreError for a file that measures nothing."""
+    def follow(self, recording: Recording, played: Iterable[PlayedTurn]) -> Iterable[PlayedTurn]:
+        """Yield a recording's turns unchanged, and note them for the comparison."""
+        ...
+
+    def result(self) -> MeasuredResult | UnsetType:
+        """Return the measurements and their comparison; unset if there are no logs."""
         ...

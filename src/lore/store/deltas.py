@@ -1,13 +1,11 @@
-"""Compute what a call adds to a stored session, for every store. Pure functions.
-
+"""Compute the change that a call makes to a stored session (pure functions), and write it (`DeltaStore`).
 - Removed ids become one `remove` event before the new events.
 - A delta whose base is the stored head is appended. After an older base, the delta's own events may be stored
   already, all or the first of them, in their order: only the others are added. So a delta may arrive twice, and may
   be sent again with more events because its answer was lost.
-- Leaf and metadata have no number. If all events of a delta are stored, its leaf and metadata are stored too (nothing
-  changes), or no other writer has appended since (they are added), or the delta is refused: a retry never restores
-  old metadata.
-- Everything else is another writer's state: ConflictError, with both heads.
+- The order of leaf and metadata is not recorded. If all events of a delta are stored and its leaf and metadata are not,
+  these are added if no other writer has appended since; else the delta is refused: a retry never restores old metadata.
+- A delta that continues neither the head nor events of its own is refused: ConflictError, with both heads.
 """
 
 from __future__ import annotations
@@ -83,10 +81,10 @@ class PendingChange(NamedTuple):
 Decide: TypeAlias = Callable[[Stored | None], PendingChange | Head]
 
 
-def extend(
+def plan_append(
     before: SessionSummary, lines: Sequence[bytes], digests: Sequence[bytes] | None = None, **notes: Any
 ) -> PendingChange:
-    """Return the change that appends lines to a session and sets these fields of its summary."""
+    """Return the change that appends lines to a session, and sets fields of its summary (`notes`)."""
     if digests is None:
         digests = digest_lines(bytes.fromhex(before.head.digest), lines)
     turns, used_at = count_activity(lines, before.turns or 0, before.used_at)
@@ -97,8 +95,11 @@ def extend(
     return PendingChange(before, replace(after, head=head), lines, digests)
 
 
-def settle(delta: SessionDelta, stored: Stored) -> PendingChange | Head:
-    """Return the change that a delta makes to a session; raises ConflictError, StoreError. Costs O(the delta)."""
+def plan_delta(delta: SessionDelta, stored: Stored) -> PendingChange | Head:
+    """Return the change that a delta makes to a session, or its head if there is nothing to change (see `Decide`).
+
+    Raises ConflictError, StoreError. Costs O(the delta).
+    """
     refuse_other_version("a delta of", delta.version, VERSION)
     check_notes(delta.leaf_id, delta.created_at, delta.updated_at)
     removed = (encode({"kind": "remove", "uuids": delta.removed_ids}),) if delta.removed_ids else ()
@@ -107,7 +108,7 @@ def settle(delta: SessionDelta, stored: Stored) -> PendingChange | Head:
     stored_count = _count_stored(lines, base, stored)
     leaf_id = before.leaf_id if delta.leaf_id is None else delta.leaf_id
     metadata = merge_metadata(before.metadata, delta.metadata)
-    is_noted = digest_notes(leaf_id, metadata) == head.note
+    is_noted = digest_notes(leaf_id, metadata) == head.note  # leaf and metadata are stored already
     is_last = base.number + stored_count == head.number  # no other writer has appended since
     if not is_noted and not (is_last and (base.note == head.note or 0 < stored_count < len(lines))):
         raise _conflict(base, head)
@@ -117,7 +118,7 @@ def settle(delta: SessionDelta, stored: Stored) -> PendingChange | Head:
     if is_noted and stored_count == len(lines):
         return head
     created_at, updated_at = delta.created_at or before.created_at, delta.updated_at or before.updated_at
-    return extend(
+    return plan_append(
         before, lines[stored_count:], leaf_id=leaf_id, metadata=metadata, created_at=created_at, updated_at=updated_at
     )
 
@@ -160,7 +161,7 @@ def digests_of(events: Iterable[bytes]) -> list[bytes]:
 
 
 class WholeSession:
-    """A session that was loaded in full, for `settle`."""
+    """A session that was loaded in full, as the `Stored` of `plan_delta`."""
 
     def __init__(self, data: SessionData) -> None:
         self._events = data.events
@@ -184,7 +185,7 @@ class DeltaStore(ABC):
 
     @contextmanager
     def _name_command(self) -> Generator[None]:
-        """Name in errors about damage the command that shows it."""
+        """Add to errors about damage a hint that names the command which shows it."""
         try:
             yield
         except DamagedError as error:
@@ -197,9 +198,9 @@ class DeltaStore(ABC):
 
     @abstractmethod
     def _change(self, session_id: str, decide: Decide) -> Head:
-        """Write the change that a function decides on, whole or not at all, and return its head.
+        """Write the change that `decide` returns, whole or not at all, and return the head after it.
 
-        The function is called with the stored session or None, perhaps several times.
+        `decide` is called with the stored session, or None for a new one; perhaps several times.
         """
 
     def create(self, header: bytes) -> Head:
@@ -208,7 +209,7 @@ class DeltaStore(ABC):
 
         def decide(stored: Stored | None) -> PendingChange | Head:
             if stored is None:
-                return extend(new, (line,))
+                return plan_append(new, (line,))
             first = stored.lines(0, 1)
             if not first:
                 raise DamagedError(f"session {new.session_id!r}: event 1 is missing")
@@ -238,7 +239,7 @@ class DeltaStore(ABC):
             if count and (count > len(digests) or digests[count - 1].hex() != before.head.digest):
                 message = f"the session ends with {base}, the store holds {before.head}, which it does not contain"
                 raise ConflictError(message, hint=_HINT_AGAIN, base=base, stored=before.head)
-            change = extend(
+            change = plan_append(
                 before, tuple(map(check_line, data.events[count:])), digests[count:], project_id=data.project_id,
                 leaf_id=data.leaf_id, metadata=bytes(data.metadata), created_at=data.created_at,
                 updated_at=data.updated_at,
@@ -253,7 +254,7 @@ class DeltaStore(ABC):
         def decide(stored: Stored | None) -> PendingChange | Head:
             if stored is None:
                 raise self._unknown(session_id)
-            return settle(delta, stored)
+            return plan_delta(delta, stored)
 
         return self._change(session_id, decide)
 
@@ -264,7 +265,7 @@ class DeltaStore(ABC):
             if stored is None:
                 raise self._unknown(session_id)
             before = stored.summary
-            return before.head if before.project_id == project_id else extend(before, (), project_id=project_id)
+            return before.head if before.project_id == project_id else plan_append(before, (), project_id=project_id)
 
         self._change(session_id, decide)
 
@@ -272,13 +273,13 @@ class DeltaStore(ABC):
         return UnknownSessionError(session_id)
 
 
-def refuse_binding(session_id: str | None) -> ConflictError:
+def binding_conflict(session_id: str | None) -> ConflictError:
     """Return the error for a client that is bound to another session."""
     return ConflictError(f"the client is bound to session {session_id!r}", hint="replace it if that is meant")
 
 
 def session_with_forks(session_id: str, parents: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return a session after all that were forked from it, the latest forks first.
+    """Return a session preceded by all that were forked from it or its forks: each before its parent, as for deletion.
 
     `parents` has the parent of each session. A session that is its own ancestor is returned once. Costs O(sessions).
     """

@@ -47,7 +47,7 @@ from lore.store.base import (
     refuse_other_version,
     verify_hint,
 )
-from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
+from lore.store.deltas import Decide, DeltaStore, PendingChange, binding_conflict, session_with_forks
 from lore.store.jsonl_log import LOG, LogFile, encode_save, log_name, report_errors
 from lore.store.lines import check_id
 from lore.store.registry import notes_on_readers
@@ -190,7 +190,7 @@ class Jsonl(DeltaStore):
             bindings = self._read_bindings()
             bound_session = bindings.get(client_key)
             if bound_session not in (None, session_id) and not replace:
-                raise refuse_binding(bound_session)
+                raise binding_conflict(bound_session)
             if bound_session != session_id:
                 self._replace(BINDINGS, encode({**bindings, client_key: session_id}) + b"\n")
 

@@ -1,18 +1,18 @@
 """A session that a harness keeps in a store: folded in memory, saved by its new events.
 
     session = lore.open("sqlite:agent.db", "demo", model="claude-opus-5", system=SYSTEM, tools=TOOLS)   new, or resumed
-    session.user("What is new?")
+    session.user("Any news?")
     answer = client.messages.create(**session.request(current_time=now()))      saved, then it may be sent
     session.assistant(answer)                                                   saved
 
 `request` and `assistant` save before they return. Events of `user`, `result`, `apply` and `begin_turn` remain
-unsaved until then, or until `save`; they touch no store. The next delta is all unsaved events. The head advances when
-the store has answered, so a delta that failed or was never answered is sent again: the store recognises its events. A
-stored session has a `created_at` and an `updated_at` by its clock, and as `leaf_id` the uuid of the main chain's last
-item (before there is one, the session's own id).
+unsaved until then, or until `save`; these methods do not use the store. A save sends all unsaved events as one delta.
+They remain unsaved until the store has answered, so a delta that failed or was never answered is sent again: the store
+recognises its events. A stored session has a `created_at` and an `updated_at` by its clock, and as `leaf_id` the uuid
+of the main chain's last item (before there is one, the session's own id).
 
-Threads may share a `StoredSession`. For asyncio there are `request_async`, `assistant_async`
-and `save_async`; events may be applied while they wait, and are saved with the next call.
+Threads may share a `StoredSession`. For asyncio there are `request_async`, `assistant_async` and `save_async`; events
+that are applied while they wait are saved with the next call.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class StoredSession(Session):
     """A session of a store, for a harness.
 
     >>> with lore.open("memory:", "demo", model="claude-opus-5") as session:
-    ...     uuid = session.user("What is new?")
+    ...     uuid = session.user("Any news?")
     ...     arguments = session.request(current_time="09:00")
     ...     session.assistant("Nothing.").text
     'Nothing.'
@@ -80,16 +80,16 @@ class StoredSession(Session):
         self._load(data)
 
     def _load(self, data: SessionData) -> None:
-        """Continue from the stored state."""
+        """Start again from the stored state, without unsaved events."""
         self._read(data.log)
-        self._log.clear()  # from now on the events that are not saved yet
+        self._log.clear()  # other than in `Session`, it has only the events that are not saved yet
         self.created_at, self.updated_at = data.created_at, data.updated_at
         self.head = data.head
         self.metadata = data.metadata
         self.leaf_id = data.leaf_id
         self._noted_leaf: str | None = None  # set by `note`, not saved yet
         self._noted_metadata = EMPTY
-        self._saved_item = None if data.leaf_id is None else self._last_uuid()  # last item when the leaf was saved
+        self._saved_item = None if data.leaf_id is None else self._last_uuid()  # the last item when a leaf was saved
 
     @classmethod
     def begin(
@@ -123,7 +123,7 @@ class StoredSession(Session):
         return session
 
     def log(self, after: int = 0) -> bytes:
-        """Return the session's log, as stored and with the events that are not saved yet. Loads the stored events."""
+        """Return the session's log: the stored events, which it loads, and those that are not saved yet."""
         self._refuse_if_closed()
         saved = self.head.number
         stored = self.store.load(self.session_id, after=after).events[: saved - after] if after < saved else ()
@@ -171,7 +171,7 @@ class StoredSession(Session):
         return reply
 
     def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
-        """Set keys of the metadata, or the leaf; everything else stays as it is."""
+        """Set keys of the metadata, or the leaf, at the next save; other keys remain."""
         self._refuse_if_closed()
         check_notes(leaf_id)
         self._noted_metadata = merge_metadata(self._noted_metadata, encode_json(dict(metadata or {})))
@@ -182,7 +182,7 @@ class StoredSession(Session):
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
         at, leaf = self._time() if at is None else check_time(at, "at is"), self._last_uuid()
-        new_leaf = leaf if leaf != self._saved_item and is_id(leaf) else None  # one that a store can keep
+        new_leaf = leaf if leaf != self._saved_item and is_id(leaf) else None  # stores keep no other uuid
         return SessionDelta(
             base=self.head, new_events=tuple(map(e.encode, self._log)), metadata=self._noted_metadata,
             leaf_id=self._noted_leaf or new_leaf, created_at=None if self.created_at else at, updated_at=at,
@@ -242,10 +242,10 @@ class StoredSession(Session):
 
     @with_lock
     def reload(self) -> tuple[e.Event, ...]:
-        """Load the session as others have stored it, apply the unsaved events to it, and return the others' new events.
+        """Load the session as other writers stored it, apply the unsaved events to it, and return the others' events.
 
-        Events that the store has already are dropped. An unsaved item whose uuid another item has gets a new one,
-        an unsaved turn the next number. The session is folded again: O(its events).
+        Unsaved events that the store has already are dropped. An unsaved item whose uuid another item has gets a new
+        uuid, an unsaved turn whose number another turn has the next number. The session is folded again: O(its events).
         """
         self._refuse_if_closed()
         self._refuse_while_saving()
@@ -264,8 +264,8 @@ class StoredSession(Session):
     def close(self) -> None:
         """Save the unsaved events, and close the store if `lore.open` opened it.
 
-        From then on what is here can be read (`state`, `messages`, …); all that changes the session, or reads the
-        store, raises LoreError.
+        From then on the state in memory can be read (`state`, `messages`, …); methods that change the session or read
+        the store raise LoreError.
         """
         if self._is_closed:
             return
@@ -307,9 +307,9 @@ def _is_empty(delta: SessionDelta) -> bool:
 def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:
     """Return unsaved events, changed so that they can follow the `new` ones of another writer, which `stored` has.
 
-    No item of the other writer is replaced: an unsaved item with a used uuid gets a new uuid, and events about it
-    follow. A turn that began gets the next number; events that lore derived for it are left out, because they are
-    derived again. A compaction keeps the items that it did not know.
+    No item of the other writer is replaced: an unsaved item with a used uuid gets a new uuid, also in events about it.
+    A turn with a used number gets the next one; events that lore derived for it are left out, as they are derived
+    again. A compaction also keeps the other writer's items, which it did not know.
     """
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, e.Append)]
     uuids, turns = _rename_items(unsaved, stored), _renumber_turns(unsaved, stored)
@@ -382,7 +382,7 @@ def open_session(
     session. The other arguments are those of `lore.Session`. If the session exists, arguments that differ from it
     (another model, system prompt, tools, parameters) apply from the next turn on. `clock` returns times as RFC 3339, by
     default the system's. `tell` receives messages for the user, such as a repair of the store. Raises StoreError, and
-    LoreError if the session began in another dialect, or there is none and no model to begin one with.
+    LoreError if the session began in another dialect, or does not exist and no model is given to begin one.
 
     >>> session = lore.open("memory:", "demo", model="claude-opus-5", clock=lambda: "2026-11-20T10:00:00Z")
     >>> session.created_at, session.leaf_id

@@ -37,7 +37,7 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )
-from lore.store.deltas import Decide, DeltaStore, PendingChange, extend, refuse_binding, session_with_forks
+from lore.store.deltas import Decide, DeltaStore, PendingChange, binding_conflict, plan_append, session_with_forks
 from lore.store.lines import SEED, check_id, digest_lines, digest_notes, is_id, read_header
 
 SqlValue: TypeAlias = int | str | bytes | None
@@ -279,7 +279,7 @@ class SqlStore(DeltaStore):
             tx.execute(sql, (client_key, session.key))
             bound_session = _resolve(tx, client_key)
             if bound_session != session_id:
-                raise refuse_binding(bound_session)
+                raise binding_conflict(bound_session)
 
     def resolve(self, client_key: str) -> str | None:
         if not is_id(client_key):
@@ -377,4 +377,4 @@ def _is_summary_of(summary: SessionSummary, lines: Sequence[bytes]) -> bool:
         header = read_header(lines[0])
     except StoreError:
         return False
-    return extend(header, lines, **{name: getattr(summary, name) for name in names}).after == summary
+    return plan_append(header, lines, **{name: getattr(summary, name) for name in names}).after == summary

@@ -1,8 +1,8 @@
-"""One chain: which of its earlier turns the next turn is compared with.
+"""One chain: choose the earlier turn that the next turn is compared with, and compare them.
 
-Usually that is the previous turn. It is another one if the request continues an earlier request (`lore.prefix.chains`),
-or if a log asked other models in between, as each model has a cache of its own. A failed request wrote no cache, so it
-is not compared. `memory` holds what is known of earlier turns.
+Usually that is the previous turn. It is an earlier one if the request continues that (`lore.prefix.chains`), or if a
+log asked other models in between, as each model has a cache of its own. A failed request wrote no cache, so it is not
+compared. `memory` holds the facts of earlier turns.
 
 The cost of a turn is O(its new content).
 """
@@ -36,19 +36,19 @@ _ENDS = 16  # turns before compactions that are kept
 class Compared(NamedTuple):
     """The result of comparing a turn."""
 
-    pair: Pair | None = None
-    extends: bool = False  # the turn extends the previous one; its prompt was not built
+    pair: Pair | None = None  # None: it was not compared, or `extends` the previous turn without loss
+    extends: bool = False  # the turn certainly extends the previous one, so that its prompt was not built
 
 
 class ComparedChain:
-    """Compares the turns of one chain; `billed`: each follows the previous one, so that usages can be compared.
+    """Compares the turns of one chain; `comparable`: each follows the previous one, so that usages can be compared.
 
-    `rules` tell how long caches without breakpoints keep the prompts of recorded requests.
+    `rules` are needed for recorded requests in caches without breakpoints: they state how long prompts are kept.
     """
 
-    def __init__(self, rules: Callable[[], DatedRules], *, billed: bool = True) -> None:
-        self._billed = billed
-        self._memory = ChainMemory(rules, billed=billed)
+    def __init__(self, rules: Callable[[], DatedRules], *, comparable: bool = True) -> None:
+        self._comparable = comparable
+        self._memory = ChainMemory(rules, comparable=comparable)
         self._changes = LoggedChanges()
         self._remarks = Remarks()
         self._before_compaction = deque[Turn](maxlen=_ENDS)
@@ -57,15 +57,15 @@ class ComparedChain:
 
     @property
     def ends(self) -> list[Turn]:
-        """The latest turn, and those of a log that preceded a compaction."""
+        """The turns at which a history ended: the latest one, and those of a log before each compaction."""
         last = self._memory.last
         return [*self._before_compaction, *([] if last is None else [last])]
 
     def compare_next(self, turn: Turn, state_of: StateOf = lambda: None, end: RequestEnd | None = None) -> Pair | None:
-        """Compare the next turn and remember it. `end` is the request that it continues, if not its chain's last turn.
+        """Compare the next turn and remember it; return None for the first turn.
 
-        Return None for the first turn. Return None without remembering the turn if it failed, or if it has no usage in
-        a log that records usage; changes recorded at the latter are judged with the next turn.
+        `end` is the request that it continues, if that is not the chain's last turn. Return None and do not remember
+        the turn if it failed, or has no usage in a log that records usage; its changes then count for the next turn.
         """
         if turn.failed:
             return None
@@ -111,7 +111,7 @@ class ComparedChain:
         if cached is None and memory.caches.last_of_own_model(previous, turn) is not None:
             return None
         previous = memory.writes.with_cached(previous, turn)
-        short = counts.shortfall(previous, turn) if self._billed else None
+        short = counts.shortfall(previous, turn) if self._comparable else None
         fell = counts.significant_fall(previous, short)
         moved = memory.hashes.causes(turn)
         if (fell or moved) and recorded_causes(turn.changes):
@@ -125,12 +125,12 @@ class ComparedChain:
         return Compared(pair, extends=True)
 
     def _is_unanswered(self, turn: Turn) -> bool:
-        """Return whether a log with usage has none of this request: it was billed nothing, and left no cache."""
+        """Return whether a log that records usage has none of this turn: it cost nothing, and left no cache."""
         return turn.usage is None and turn.basis is not None and bool(self._memory.caches.latest)
 
     def _compare(self, previous: Turn, current: Turn, state_of: StateOf, last_use: Turn | None = None) -> Pair:
-        """Return the verdict on two turns by their bytes and usage."""
-        if self._measured is not previous:  # turns passed since the last one that was measured
+        """Return the verdict on two turns by their bytes and usage; `last_use` as in `PairFacts`."""
+        if self._measured is not previous:  # it is an earlier turn, or turns since the last measured one were skipped
             measured = self._measured
             shared = 0 if measured is None else compare_prompts(measured.prompt, previous.prompt).common
             self._sizes.advance(previous.prompt, shared)
@@ -145,19 +145,20 @@ class ComparedChain:
             overlap = compare_prompts(previous.prompt, current.prompt)
         if previous.basis is not None or overlap.is_covered:
             previous = self._memory.writes.with_cached(previous, current)
-        short = counts.shortfall(previous, current) if self._billed else None
+        short = counts.shortfall(previous, current) if self._comparable else None
         fell = counts.significant_fall(previous, short)
         facts = self._memory.facts(previous, current, overlap, fell, state_of, last_use)
         self._measured = current
         return judge_pair(facts, self._sizes, self._remarks, short, tail)
 
     def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
-        """Return the pair, with the cause if a log's turn read nothing although it extends one that left little.
+        """Add a cause to the pair if a log's turn read nothing, and the previous turn left too little to show a fall.
 
-        It is compared with the last turn that read anything of the same history; `previous` is the last use of that.
+        Only in caches without breakpoints whose usage reports no writes. The turn is compared with the last one that
+        read anything of the same history, whose prompt `previous` used last.
         """
         cached = counts.cached(previous.usage)
-        if not self._billed or turn.basis is None or turn.changes or (pair is not None and pair.is_break):
+        if not self._comparable or turn.basis is None or turn.changes or (pair is not None and pair.is_break):
             return pair
         if counts.first_pass_read(turn.usage) != 0 or cached is None or cached > counts.DROP:
             return pair
@@ -182,7 +183,7 @@ class ComparedChain:
         return replace(pair, causes=causes, fell=unread.fell, short=short, available=unread.available)
 
     def _remember(self, turn: Turn, base: Turn | None = None) -> None:
-        """Make a turn the last one; `base` is the turn that it was compared with, if that was not the last."""
+        """Make a turn the last one; `base` is the turn that it was compared with, if not the last one until now."""
         compared = self._memory.last if base is None else base
         if compared is not None and any(change.cause == Code.COMPACTION for change in turn.changes):
             self._before_compaction.append(compared)
@@ -191,6 +192,6 @@ class ComparedChain:
 
 
 def _loses_all_with_tail(turn: Turn) -> bool:
-    """Return whether a request cannot read anything before a replaced tail: the only breakpoint was at its end."""
+    """Return whether a request read nothing, and can read nothing, before its end: the only breakpoint is there."""
     provider = provider_of(turn.call.endpoint, turn.model, turn.dialect)
     return not counts.first_pass_read(turn.usage) and lacks_breakpoints(turn.prompt, provider)

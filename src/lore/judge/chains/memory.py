@@ -59,14 +59,10 @@ def _is_rewritten(turn: Turn) -> bool:
 
 
 class ChainMemory:
-    """Everything that is remembered of one chain.
+    """Everything that is remembered of one chain; arguments as of `ComparedChain`."""
 
-    `billed`: each turn follows the previous one, so that usages can be compared. `rules` tell how long caches without
-    breakpoints keep the prompts of recorded requests.
-    """
-
-    def __init__(self, rules: Callable[[], DatedRules], *, billed: bool) -> None:
-        self.billed = billed
+    def __init__(self, rules: Callable[[], DatedRules], *, comparable: bool) -> None:
+        self._comparable = comparable
         self.last: Turn | None = None
         self.last_read: Turn | None = None  # the last turn of a log that read anything
         self.unbilled: tuple[Turn, ...] = ()  # requests of a log since the last turn whose usage is unknown
@@ -97,7 +93,7 @@ class ChainMemory:
                 "drops_thinking", where.provider, current.model, where.platform, current.at
             )
         return PairFacts(
-            previous, current, overlap, fell, comparable=self.billed, last_use=last_use, tallies=self._tallies,
+            previous, current, overlap, fell, comparable=self._comparable, last_use=last_use, tallies=self._tallies,
             lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
             least_lifetime=self._least_lifetime, earlier=self._earlier if last_use is None else None,
             unbilled=tuple([turn for turn in self.unbilled if cache_of(turn) == cache_of(current)]),
@@ -112,7 +108,7 @@ class ChainMemory:
         previous = self.last if base is None else base
         if self._first is None and turn.basis is not None and counts.prompt_tokens(turn.usage):
             self._first = turn
-        if self.billed:
+        if self._comparable:
             self.caches.note(turn)
         self.writes.note(self.last, turn)
         self.hashes.note(turn)

@@ -56,7 +56,7 @@ class ComparedChains:
             if self._skip_copy(chain, previous, turn):
                 return Compared()
             pair = self._compare_request(chain, previous, turn, state_of)
-            pair = self._compare_with_others(rules.QUOTED_CHAINS, turn) or pair
+            pair = self._compare_with_others(rules.SUMMARY_REQUESTS, turn) or pair
         if pair is None and is_new:
             pair = self._compare_with_others(rules.FIRST_TURNS, turn)
         return Compared(pair)

@@ -20,7 +20,7 @@ from lore.cache.served import is_transcript, served_by
 from lore.judge.base import paid_again, price_of
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
-from lore.judge.pairs.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark, lost_tokens
+from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, find_dispute, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
 from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
 from lore.model import evidence as e
@@ -120,7 +120,7 @@ def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 def _is_from_bytes(cause: Cause) -> bool:
     """Return whether bytes show a break that was not expected."""
-    return cause.kind != "expected" and cause.code not in BY_BILL and not is_remark(cause)
+    return cause.kind != "expected" and cause.code not in BY_USAGE and not is_remark(cause)
 
 
 def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
@@ -140,7 +140,7 @@ def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
             marked = VolatileText(holds, "", True)  # noqa: FBT003
             code = Code.BREAKPOINT_ON_VOLATILE
             causes = (Cause(code, "messages", marked, position, "waste", evidence.path, strength="strong"),)
-        elif facts.fell <= evidence.tokens * ESTIMATED + counts.block_tokens(previous):
+        elif facts.fell <= evidence.tokens * ESTIMATE_FACTOR + counts.block_tokens(previous):
             causes = ()
     return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 

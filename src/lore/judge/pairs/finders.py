@@ -1,8 +1,12 @@
 """Find evidence in the facts of two turns: in the shape of the prompts, the log, and the token counts.
 
 Most functions return one evidence struct, or None if the recording does not show it; `outside` has those of the clock,
-endpoints and providers. `lore.judge.rules` says which cause each of them explains, how strongly, and how often that was
-right. The last two groups are what the read rules out, and second kinds of evidence that make a weak cause strong.
+endpoints and providers. A finder returns a whole cause if evidence alone does not name it. `lore.judge.rules` says
+which cause each of them explains, how strongly, and how often that was right. The last two groups return what the read
+rules out, and which second kinds of evidence make a weak cause strong.
+
+A `Sign` is a fact that the log notes between two requests; a `Signal`, which the predictor makes of it, also has the
+place of its text in the history.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from lore.cache.falls import find_fall, version_of
 from lore.cache.lookback import POSITIONS, is_claude, kind_of, lookback, lookback_gap
 from lore.cache.served import normal_name
 from lore.judge.pairs import outside
-from lore.judge.pairs.pair import ESTIMATED, PairFacts, can_lead, provider_cause
+from lore.judge.pairs.pair import ESTIMATE_FACTOR, PairFacts, can_lead, provider_cause
 from lore.judge.pairs.rewrites import find_rewrite, find_sealed_summary
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model import differences as d
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 
 _TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls after a tool search were counted
 SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed, if it had some
-_UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, besides thoughts
+_UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, in addition to thoughts
 _PART = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
 
 
@@ -94,7 +98,7 @@ def find_cold_compaction(facts: PairFacts) -> Cause | None:
     if not asks_for_summary(current.prompt, current.call):
         return None
     read, cached = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
-    # a request of this length could read so many tokens after the conversation
+    # tokens that a request of this length could have read right after the conversation
     warm = cached if usage.first_pass.uncached_tokens is None else min(cached, counts.prompt_tokens(usage.first_pass))
     marks = previous.prompt.breakpoints, current.prompt.breakpoints
     if all(marks) and facts.overlap.common > marks[0][-1]:  # everything that was to be cached is in this one, too
@@ -117,9 +121,7 @@ def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
     """Return whether less than half of the `warm` tokens was read, or no more than the head that both share."""
     if warm - read <= counts.TOLERANCE_TOKENS:
         return False
-    if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
-        return True
-    return _is_within_head(facts, read)
+    return read <= counts.TOLERANCE_TOKENS or 2 * read < warm or _is_within_head(facts, read)
 
 
 def _is_within_head(facts: PairFacts, read: int) -> bool:
@@ -127,7 +129,7 @@ def _is_within_head(facts: PairFacts, read: int) -> bool:
     prompt = facts.previous.prompt
     shared, size = sum(map(byte_size, prompt.head[: facts.overlap.common])), sum(map(byte_size, prompt))
     tokens_per_byte = counts.prompt_tokens(facts.previous.usage) / max(1, size)
-    return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
+    return read <= shared * tokens_per_byte * ESTIMATE_FACTOR + counts.TOLERANCE_TOKENS
 
 
 # the prompt
@@ -154,15 +156,16 @@ def find_other_speed(facts: PairFacts) -> d.ParameterChanged | None:
 
 
 def find_moved_hashes(section: str, facts: PairFacts) -> Cause | None:
-    """Return what the client's hashes say of a section."""
+    """Return the cause if the client's hashes of a section differ, with other causes in it as secondary ones."""
     lead, *others = [cause for cause in facts.hash_causes if cause.section == section] or (None,)
     return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
 
 
 def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | None:
-    """Return that no breakpoint reaches the last entry.
+    """Return that no breakpoint of the current request reaches the last cache entry.
 
-    `is_cut`: answers between the two are missing, whose requests may have had breakpoints, here or elsewhere.
+    `is_cut`: only if answers between the two are missing, whose requests may have written nearer entries; else only if
+    none are missing.
     """
     if (outside.find_missing_answers(facts) is not None) != is_cut:
         return None
@@ -179,7 +182,7 @@ def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | No
 
 
 def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
-    """Return by how much the last entry of a recorded request is out of reach; None if it is within, or unknown."""
+    """Return by how much the last entry of a recorded request is out of the lookback; None if it is not, or unknown."""
     gap = lookback_gap(facts.previous.prompt, facts.current.prompt, facts.current.at)
     if gap is None or gap.new < 0 or not gap.exceeded:
         return None
@@ -250,14 +253,14 @@ def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
     return e.HistoryShrank(state.unchanged, state.entries)
 
 
-def signal_of(facts: PairFacts, name: str) -> Sign | None:
-    """Return what the log notes at this turn under a name of `SIGNS`."""
+def sign_of(facts: PairFacts, name: str) -> Sign | None:
+    """Return the sign of this name that the log has at the current turn; None without one."""
     return next((sign for sign in facts.current.signs if sign.name == name), None)
 
 
 def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
-    """Return as evidence what the log notes at this turn under a name of `model.state.SIGNS`."""
-    sign = signal_of(facts, name)
+    """Return the evidence of a sign at the current turn, by its name (`model.state.SIGNS`)."""
+    sign = sign_of(facts, name)
     if sign is None:
         return None
     names = (*sign.names, *sign.removed)
@@ -271,17 +274,17 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
 
 def find_other_provider(facts: PairFacts) -> e.Evidence | None:
     """Return that the log names another provider for the current request."""
-    sign = signal_of(facts, "provider")
+    sign = sign_of(facts, "provider")
     is_back = sign is not None and sign.before == sign.after != ""  # it changed twice since the previous request
     return None if is_back else find_signal("provider", facts)
 
 
 def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
-    """Return a signal after which most reads of this client's version and model fell (`cache.falls`).
+    """Return the evidence of a sign after which most reads of this client's version and model fell (`cache.falls`).
 
-    Also one after which reads were not counted: a tool search in older versions.
+    Also of one after which reads were not counted: a tool search in older versions.
     """
-    sign, state = signal_of(facts, name), facts.state
+    sign, state = sign_of(facts, name), facts.state
     if sign is None or state is None or state.implicit:
         return None
     fall = find_fall(
@@ -294,7 +297,7 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
 
 def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
     """Return that no answer to the first prompt holds thinking, in versions with which the next prompt's read fell."""
-    signal = state_signal(facts, "first-without-thinking", is_delayed=False)
+    signal = placed_signal(facts, "first-without-thinking", is_delayed=False)
     return None if signal is None else e.FirstWithoutThinking()
 
 
@@ -309,14 +312,14 @@ def find_resume(facts: PairFacts) -> e.Evidence | None:
     return None if is_implicit else find_signal("resume", facts)
 
 
-def state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
-    """Return a signal with its place; `is_delayed`: of text since the user's last prompt, which may move now."""
+def placed_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
+    """Return a signal with its place; `is_delayed`: it came before this prompt of the user's, so its text may move."""
     signals = () if facts.state is None else facts.state.signals
     return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
 
 
 def read_ends_at(facts: PairFacts, signal: Signal) -> bool:
-    """Return whether the read ends exactly where the text of a signal was, beyond what every other change leaves.
+    """Return whether the read ends exactly where the text of a signal was, and after the head.
 
     The head, which other sessions keep in the cache, is read after any change of the history.
     """
@@ -326,7 +329,7 @@ def read_ends_at(facts: PairFacts, signal: Signal) -> bool:
 
 def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     """Return that a skill was used since the user's last prompt, in versions that move its text."""
-    skill, model = state_signal(facts, "skill"), normal_name(facts.current.model)
+    skill, model = placed_signal(facts, "skill"), normal_name(facts.current.model)
     if skill is None or find_fall("skill", prompted=True, first=False, version=skill.version, model=model) is None:
         return None
     return e.SignSeen("skill")
@@ -339,7 +342,7 @@ _VERIFICATIONS = ("A preview server is running. Before ending", "No preview serv
 
 def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the next user message, by the name of its signal."""
-    hook = state_signal(facts, name)
+    hook = placed_signal(facts, name)
     if hook is None:
         return None
     is_unreached = facts.read == hook.read_if_moved and (hook.tokens_before or 0) > (facts.read or 0)
@@ -351,12 +354,13 @@ def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:
-    """Return reasoning that a cache without breakpoints omits; `exact`: what precedes it was read, and no more.
+    """Return reasoning that the provider of a cache without breakpoints omits from the prompt.
 
-    A read near the head, which other sessions keep in the cache, is not exact. `is_missed`: less was read than precedes
-    it, so that it explains only the part of the fall that follows it.
+    The evidence is `exact` if what precedes the reasoning was read, and no more; a read near the head, which other
+    sessions keep in the cache, is not. `is_missed`: only if less was read than precedes it, so that it explains only
+    the part of the fall that follows it; else only if that much was read.
     """
-    dropped, read, state = state_signal(facts, "reasoning"), facts.read, facts.state
+    dropped, read, state = placed_signal(facts, "reasoning"), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
         return None
     excess = read - dropped.read_if_moved
@@ -391,7 +395,7 @@ def _first_reasoning(prompt: Prompt, is_reasoning: Callable[[Segment], bool]) ->
 def find_template_drop(facts: PairFacts) -> e.ReasoningDropped | None:
     """Return recorded reasoning since the user's previous prompt that a chat template omits from this prompt on.
 
-    None if less was read than precedes it. Where that ends is estimated from bytes: to within 10 %.
+    None if less was read than precedes it. The tokens before it are estimated from bytes, to within 10 %.
     """
     previous, current, read = facts.previous, facts.current, facts.read
     is_chat = current.basis is None and current.dialect == "openai-chat"
@@ -410,7 +414,7 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
 
     Everything after the first omitted block is another prompt; the billed total may have shrunk by the thinking.
     """
-    dropped, state, entries = state_signal(facts, "reasoning"), facts.state, None
+    dropped, state, entries = placed_signal(facts, "reasoning"), facts.state, None
     if state is None and facts.omits_thinking and begins_user_turn(facts.current.prompt):
         first = _first_reasoning(facts.previous.prompt, lambda segment: kind_of(segment) == "thinking")
         entries = None if first is None else first[1]
@@ -432,7 +436,7 @@ def find_first_image(facts: PairFacts, *, in_log: bool) -> e.FirstImage | None:
     """
     current = facts.current
     if in_log:
-        is_first = signal_of(facts, "image") is not None and "image" not in facts.tallies
+        is_first = sign_of(facts, "image") is not None and "image" not in facts.tallies
         return e.FirstImage() if is_first and facts.state is not None and not facts.state.implicit else None
     if current.is_rebuilt or not is_claude(current) or not _is_within_head(facts, facts.read or 0):
         return None
@@ -459,14 +463,14 @@ def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
 
 
 def find_removed(facts: PairFacts) -> Cause | None:
-    """Return that a prompt was billed for fewer tokens although its history continues, and what may be missing.
+    """Return the cause if usage counts fewer tokens for a prompt although its history continues.
 
-    A read below the head missed more than messages. One that ends where a prompt with an image begins missed the image,
-    which Claude Code may send as the path of a file from the next prompt on (anthropics/claude-code#91705). Without a
-    tool call in the history no result can be missing, and up to 1,000 tokens may be anything, as may what a resumed
-    session leaves out. A cache without breakpoints may belong to a provider that omits content itself: Gemini counts
-    the thoughts since the user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76
-    prompts that shrank in 8 chats; 35 had grown back by the next request).
+    The code says what was probably left out: a tool result (`TOOL_RESULT_REWRITTEN`), or an image, which Claude Code
+    may send as the path of a file from the next prompt on (anthropics/claude-code#91705); another agent's head
+    (`SESSION_CHANGED`); or it is unknown: below 1,000 tokens, in a read below the head, without a tool call, after a
+    resume. Providers of caches without breakpoints may omit content themselves: Gemini counts the thoughts since the
+    user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts that shrank in 8
+    chats; 35 had grown back by the next request).
     """
     shrunk, state = _shrunk_total(facts, _PART) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
@@ -484,7 +488,7 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     if not shrunk.boundary and not facts.has_tool_call:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
-    image = state_signal(facts, "image")
+    image = placed_signal(facts, "image")
     if image is not None and read_ends_at(facts, image):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
     if find_resume(facts) is not None:
@@ -499,25 +503,25 @@ def _shrunk_total(facts: PairFacts, least: int = SHRANK) -> e.TotalShrank | None
     after = None if current is None else counts.total(current.first_pass)
     if before is None or after is None or before - after <= least:
         return None
-    boundary = signal_of(facts, "micro-compaction") is not None
+    boundary = sign_of(facts, "micro-compaction") is not None
     return e.TotalShrank(before, after, counts.cached(previous) or 0, boundary=boundary)
 
 
 def _has_same_history(facts: PairFacts) -> bool:
-    """Return whether nothing in the log explains a shorter prompt: a change, another model, omitted reasoning."""
+    """Return whether the log has nothing that explains a shorter prompt: a change, another model, omitted reasoning."""
     previous, current, state = facts.previous, facts.current, facts.state
     if current.basis is None or current.changes or previous.model != current.model:
         return False
     if state is not None and (state.unchanged < state.entries or state.head_changed):
         return False
-    return previous.usage is not None and current.usage is not None and state_signal(facts, "reasoning") is None
+    return previous.usage is not None and current.usage is not None and placed_signal(facts, "reasoning") is None
 
 
 # what the read rules out
 
 
 def head_was_read(facts: PairFacts) -> RuledOut | None:
-    """Return that tools and system prompt were read unchanged: the read includes content that follows them.
+    """Return that a changed head is ruled out: the read includes content that follows tools and system prompt.
 
     It reaches the breakpoint before the last, or an earlier one exactly or by far: a changed head may end a little
     after the first of them, and other sessions may keep it in the cache.
@@ -536,7 +540,7 @@ def head_was_read(facts: PairFacts) -> RuledOut | None:
 
 
 def head_was_missed(facts: PairFacts) -> RuledOut | None:
-    """Return that the read is less than tools and system prompt, which other messages leave in the cache."""
+    """Return that a changed history is ruled out: not even tools and system prompt were read, which it leaves alone."""
     state, read = facts.state, facts.read
     if state is None or read is None or state.min_read is None or read >= state.min_read:
         return None
@@ -544,7 +548,7 @@ def head_was_missed(facts: PairFacts) -> RuledOut | None:
 
 
 def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
-    """Return that an entry was read that is older than the lifetime, or all that precedes dropped reasoning.
+    """Return that expiry is ruled out: an entry older than the lifetime was read, or all before dropped reasoning.
 
     Reads of 130,432 and 73,984 tokens, 161 and 134 less than expected, came 8 and 4 s after the ten minutes of OpenAI's
     caches: servers keep entries longer.
@@ -587,15 +591,15 @@ _UNSURE = frozenset(("pendingMcpServers", "last-prompt"))
 
 def surely_restarted(facts: PairFacts, _: Cause) -> bool:
     """Return whether the log records that the client's process ended or began, or has two kinds of signals of it."""
-    restart = signal_of(facts, "restart")
+    restart = sign_of(facts, "restart")
     names = () if restart is None else restart.names
-    others = (signal_of(facts, name) for name in ("resume", "client-version"))
+    others = (sign_of(facts, name) for name in ("resume", "client-version"))
     return len(names) > 1 or not _UNSURE.issuperset(names) or any(others)
 
 
 def read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
     """Return whether the read ends where the text of a skill was before it moved."""
-    skill = state_signal(facts, "skill")
+    skill = placed_signal(facts, "skill")
     return skill is not None and read_ends_at(facts, skill)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lore.cache import counts
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
-from lore.judge.pairs.finders import state_signal
+from lore.judge.pairs.finders import placed_signal
 from lore.judge.pairs.pair import Pair, PairFacts, is_remark
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
@@ -53,7 +53,7 @@ def limit_rebilled(
     if not codes.isdisjoint((Code.CACHE_EXPIRED, Code.BREAKPOINTS_MISSING)):
         codes.update(other.code for cause in causes for other in cause.also if other.code in _REWRITING)
     previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
-    reasoning, state = state_signal(facts, "reasoning"), facts.state
+    reasoning, state = placed_signal(facts, "reasoning"), facts.state
     is_limit = state is not None and state.implicit  # with breakpoints 63 of 73 such prompts read over 85 %
     readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
     if readable > (read or 0) and codes & _NOT_BY_PROMPT:

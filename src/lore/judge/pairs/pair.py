@@ -32,11 +32,11 @@ CLIENT_SECTIONS = {
 }  # fmt: skip
 _VERDICTS = frozenset((*CLIENT_SECTIONS, "previous_message_not_found", "unavailable"))
 EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # for prompts that were not built
-WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
-ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
+KINDS = ("expected", "unattributable", "waste")  # of causes: the worst last, which leads
+ESTIMATE_FACTOR = 1.25  # an estimate of tokens from bytes is rarely off by more
 
-# Causes that only usage and clocks show: bytes do not tell what they cost.
-BY_BILL = frozenset((
+# Causes that only usage, clocks and signals of the log show: bytes do not tell their cost.
+BY_USAGE = frozenset((
     Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
     Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
     Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)),
@@ -50,7 +50,7 @@ REMARKS = frozenset((
 
 
 class Tally(Struct, frozen=True):
-    """How often something occurred in a session, and how often the read fell then."""
+    """How often a signal occurred in a session, and how often the read fell then."""
 
     times: int = 0
     fell: int = 0
@@ -65,15 +65,15 @@ class PairFacts(Struct, frozen=True):
     previous: Turn
     current: Turn
     overlap: Overlap
-    fell: int | None  # tokens by which the read fell (`counts.significant_fall`); None: unknown
-    comparable: bool  # one follows the other, so that their usages can be compared
+    fell: int | None  # tokens by which the read fell (`counts.significant_fall`); 0: it did not; None: unknown
+    comparable: bool  # the current turn directly follows the previous one, so that their usages can be compared
     lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
     hour_end: int | None = None  # where entries that live an hour end, if entries of five minutes follow them
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
-    state: TurnState | None = None  # of a transcript, before the current usage was read; None: not needed, or no log
+    state: TurnState | None = None  # what a log shows before the current usage; None: not needed, or not a log
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
     unbilled: tuple[Turn, ...] = ()  # requests of a log between the two whose usage is unknown
-    tallies: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
+    tallies: Mapping[str, Tally] = {}  # of the signals of earlier turns, by name
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
     has_tool_call: bool = False  # in the current history of a log
     first: Turn | None = None  # the first request of a log's chain that has usage
@@ -82,7 +82,7 @@ class PairFacts(Struct, frozen=True):
 
     @property
     def read(self) -> int | None:
-        """Tokens that the current turn read of earlier requests' entries; None: unknown."""
+        """Tokens that the current turn read from the cache, in its first pass; None: unknown."""
         return counts.first_pass_read(self.current.usage)
 
     @property
@@ -107,7 +107,7 @@ _WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSIO
 
 
 def provider_cause(facts: PairFacts) -> Cause | None:
-    """Return the provider's verdict that the client changed something; other verdicts say nothing about the client."""
+    """Return the cause if the provider's verdict says that the client changed a section; None for other verdicts."""
     verdict = facts.verdict
     section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
     if verdict is None or section is None:
@@ -116,7 +116,7 @@ def provider_cause(facts: PairFacts) -> Cause | None:
 
 
 def can_lead(code: str, cause_section: str | None, section: str | None) -> bool:
-    """Return whether a cause about one section may lead although the provider's verdict names `section`."""
+    """Return whether a cause about `cause_section` may lead although the provider's verdict names `section`."""
     if section not in CLIENT_SECTIONS.values() or cause_section is None:
         return True
     return section in ("tools", "system") if code in _WHOLE_HEAD else cause_section == section
@@ -131,8 +131,8 @@ class Pair(Struct, frozen=True):
     bytes: PairSums
     tail_bytes: int  # of the previous prompt
     causes: tuple[Cause, ...]
-    fell: int | None  # tokens by which the read fell, 0 within tolerance; None: unknown
-    short: int | None  # the same without tolerance
+    fell: int | None  # tokens by which the read fell (`counts.significant_fall`), 0 within tolerance; None: unknown
+    short: int | None  # the same without tolerance (`counts.shortfall`)
     bytes_per_token: float  # of the current prompt, from its usage or a default
     available: int | None  # tokens that the previous request left in the cache; None: unknown
     rebilled: int | None = None  # the most tokens that can have been billed again; None: the bytes show no limit
@@ -142,7 +142,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def lost_bytes(self) -> int:
-        """The bytes that the causes cost together: those of the one that costs most, which include the others'."""
+        """The bytes that all causes cost together: those of the costliest cause, which include the others'."""
         return max((cause.lost for cause in self.causes), default=0)
 
     @property
@@ -160,7 +160,7 @@ class Pair(Struct, frozen=True):
     def leading(self) -> Cause | None:
         """The cause that the loss is counted under: of the worst kind, the one that lost most."""
         breaking = [cause for cause in self.causes if not is_remark(cause)]
-        return max(breaking, key=lambda cause: (WORSE.index(cause.kind), lost_tokens(self, cause)[0]), default=None)
+        return max(breaking, key=lambda cause: (KINDS.index(cause.kind), lost_tokens(self, cause)[0]), default=None)
 
 
 def is_remark(cause: Cause) -> bool:
@@ -173,8 +173,8 @@ def is_remark(cause: Cause) -> bool:
 def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
     """Return the tokens that a cause of a pair cost, and whether they are `recorded` or `estimated`.
 
-    If the usage reads everything that was cached, nothing was lost. If writes are not reported, the cached tokens are
-    unknown, and bytes decide. It is never more than was sent and not read, and than `rebilled`.
+    Usage decides: if everything that was cached was read, nothing was lost. If writes are not reported, the cached
+    tokens are unknown, and bytes decide. The result is at most the tokens sent and not read, and at most `rebilled`.
     """
     if pair.uncacheable or is_remark(cause):
         return 0, "recorded" if pair.fell is not None else "estimated"
@@ -187,7 +187,7 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
         if is_lost and not counts.bills_writes(previous) and not counts.read_everything(previous, current):
             unbilled, source = _unread(pair, cause, tokens)
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
-    own_breakpoints = cause.code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
+    own_breakpoints = cause.code != Code.COLD_COMPACTION  # its misplaced breakpoint is the cause
     tokens = counts.capped_by_usage(pair.current.usage, tokens, own_breakpoints=own_breakpoints)
     if pair.rebilled is not None and pair.rebilled < tokens:
         tokens, source = pair.rebilled, "estimated"
@@ -195,9 +195,10 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
 
 
 def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
-    """Return how many tokens of the previous prompt were not read, and whether its whole blocks show that.
+    """Return how many tokens of the previous prompt were not read, if usage reports no writes; source as `lost_tokens`.
 
-    Only the `tokens` after the change count if the read is far below the unchanged beginning, or content was taken out.
+    Recorded are all whole blocks after the read. Only the `tokens` after the change, estimated from bytes, count if the
+    read is far below the unchanged beginning, or the cause is expected.
     """
     turn, tools = pair.previous, 0
     is_system = cause.section == "system" and turn.basis is None and turn.dialect != "anthropic"
@@ -206,7 +207,7 @@ def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
         tools = round(sum(map(byte_size, turn.prompt.head[: turn.prompt.tool_count])) / pair.bytes_per_token)
     size, block = counts.prompt_tokens(turn.usage), counts.block_tokens(turn)
     read, same = counts.first_pass_read(pair.current.usage) or 0, size - tokens - tools
-    is_far = (read + block) * ESTIMATED < same and same > counts.TOLERANCE_TOKENS
+    is_far = (read + block) * ESTIMATE_FACTOR < same and same > counts.TOLERANCE_TOKENS
     if is_far or cause.kind == "expected":
         return min(tokens, size - read), "estimated"
     return size // block * block - read, "recorded"
@@ -216,14 +217,14 @@ def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
 
 
 def dispute_of(pair: Pair) -> Disputed | None:
-    """Return how bytes, usage and verdict contradict one another, or that a fall is unexplained; else None."""
+    """Return how a pair's causes say that bytes, usage and verdict disagree, or that no cause was found; else None."""
     dispute = next((cause.evidence for cause in pair.causes if isinstance(cause.evidence, Disputed)), None)
     if dispute is None and pair.fell and any(cause.code in UNEXPLAINED for cause in pair.causes):
         return Disputed("unexplained", tokens=pair.fell)
     return dispute
 
 
-# Causes with which usage or verdict are about another request, or another cache.
+# Causes after which usage or verdict are about another request, or another cache, so that they contradict nothing.
 _OTHER_CACHE = frozenset((
     Code.MODEL_CHANGED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE,
     Code.CONTINUATION, Code.CHAIN_RESTARTED,
@@ -231,7 +232,7 @@ _OTHER_CACHE = frozenset((
 
 
 def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> Disputed | None:
-    """Return how bytes, usage and verdict contradict one another; None if they do not. `shared` is in tokens."""
+    """Return how bytes, usage and verdict contradict one another; None if they do not. `shared`: tokens, by bytes."""
     current = facts.current
     if current.is_rebuilt or current.fidelity == "rendered" or any(cause.code in _OTHER_CACHE for cause in causes):
         return None
@@ -239,7 +240,7 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> 
     read, available = facts.read, counts.cached(facts.previous.usage)
     if is_break and facts.fell == 0 and read and available and available >= counts.TOLERANCE_TOKENS:
         # more was read than the bytes share: another request wrote it, or the change does not matter
-        is_more = read > shared * ESTIMATED + counts.TOLERANCE_TOKENS
+        is_more = read > shared * ESTIMATE_FACTOR + counts.TOLERANCE_TOKENS
         if is_more and facts.overlap.common < count_cached_segments(facts.previous.prompt):
             return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
     return _verdict_disputes(facts, is_break=is_break)

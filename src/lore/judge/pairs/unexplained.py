@@ -121,7 +121,7 @@ def _history(facts: PairFacts) -> Iterator[RuledOut]:
     usages, state = (facts.previous.usage, facts.current.usage), facts.state
     before, after = (None if usage is None else counts.total(usage) for usage in usages)
     has_shrunk = before is not None and after is not None and before - after > find.SHRANK
-    if has_shrunk and find.state_signal(facts, "reasoning") is None:
+    if has_shrunk and find.placed_signal(facts, "reasoning") is None:
         yield RuledOut("the prompt shrank", out=False, count=after, limit=before)
     if state is None:
         return

@@ -1,7 +1,8 @@
-"""Rules about the recorded requests of one chain: those of `lint` for one request, and those that need several.
+"""Rules about the recorded requests of one chain.
 
-Each finding is reported once, when the chain ends, at its first place and with the number of turns. Only new segments
-are examined. Prompts that lore rebuilt from a transcript, and those whose beginning is not recorded, are skipped.
+`request_laws` is asked about each request, `lint` about the first; rules that compare requests are here. Each finding
+is reported once, when the chain ends, at its first place and with the number of turns. Only new segments are examined.
+Prompts that lore rebuilt from a transcript, and those whose beginning is not recorded, are skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from lore.cache.counts import cached, pause_between, prompt_tokens
 from lore.cache.rules import minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.pair import Pair
-from lore.judge.requests import request_laws as laws
+from lore.judge.requests import request_laws
 from lore.judge.requests.lint import Defect
 from lore.judge.requests.tool_pairs import ToolHistory
 from lore.judge.runs.reads import Shared
@@ -33,20 +34,21 @@ from lore.prefix.volatile import is_made_by_program
 _VOLATILE: dict[str, Varies] = {
     Code.DATE_IN_PREFIX: "date", Code.ID_IN_PREFIX: "id", Code.TOKEN_REMINDER_IN_PREFIX: "token-count",
 }  # fmt: skip
-# Rules for which the next request of a chain is better evidence than an estimate from one request.
+# Rules of `lint` that estimate from one request: the next request of the chain is better evidence.
 _SHOWN_BY_NEXT = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOINTS_FAR_APART)
+# Rules about text that should be new in each request.
 _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 _MINUTE = 60.0  # seconds after which a running clock shows another time
 _NUMBERS = str.maketrans("", "", "0123456789")
 
 
-class _HeldLaw(Struct, frozen=True):
-    """A broken rule at one place."""
+class _Breach(Struct, frozen=True):
+    """A rule that is broken at one place, in one or several requests."""
 
-    broken: laws.Broken
-    turn: Turn  # the first that breaks it
+    broken: request_laws.Broken  # as in the first request
+    turn: Turn  # the first request that breaks it
     latest: Turn  # the last one
-    times: int = 1  # how many do
+    times: int = 1  # number of requests that break it
 
 
 class Laws:
@@ -55,14 +57,14 @@ class Laws:
     def __init__(self, shared: Shared) -> None:
         self._rules, self._labels, self._linter = shared.rules, shared.labels, shared.linter
         self._advised = shared.advised  # lint findings that were reported for an earlier chain of the recording
-        self._laws: dict[tuple[Code, str], _HeldLaw] = {}  # by code, and by place if a request may have several
+        self._breaches: dict[tuple[Code, str], _Breach] = {}  # by code, and by place if a request may have several
         self._defects: list[Defect] = []  # of the first request
         self._first: Turn | None = None
         self._turns = 0
         self._was_cached = False  # a usage shows a read or a write
-        self._below: _HeldLaw | None = None  # every request up to here was too short to be cached
+        self._below: _Breach | None = None  # every request up to here was too short to be cached
         self._is_long = False  # a request was long enough to be cached, or its length is unknown
-        self._unread, self._dollars = 0, None  # tokens that a breakpoint would have made readable, and their cost
+        self._unread, self._dollars = 0, None  # tokens not read for lack of a breakpoint, and their cost
         self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._is_volatile = False  # a head has text that is new in each request
@@ -82,23 +84,23 @@ class Laws:
         self._last = turn
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
-                header = laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected")
-                self._hold(turn, header, by_place=False)
+                header = request_laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected")
+                self._count(turn, header, by_place=False)
             elif cause.code in _VOLATILE and pair is not None and cause.position in pair.previous.prompt.breakpoints:
                 changed = cause.evidence.what if isinstance(cause.evidence, TextChanged) else _VOLATILE[cause.code]
                 marked = VolatileText(VARIES[changed], on_breakpoint=True)
-                broken = laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked)
-                self._hold(turn, broken)
+                broken = request_laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked)
+                self._count(turn, broken)
         first = len(prompt.head) + same if prompt.head is self._head else 0
-        for broken in laws.request_laws(turn, self._rules, first):
+        for broken in request_laws.request_laws(turn, self._rules, first):
             if broken.kind != "expected":
-                self._hold(turn, broken)
+                self._count(turn, broken)
         if not self._is_volatile and prompt.head is not self._head and prompt.head != self._head:
             self._head = prompt.head
-            for broken in laws.volatile_head(prompt, self._labels):
+            for broken in request_laws.volatile_head(prompt, self._labels):
                 self._is_volatile = True
-                self._hold(turn, broken)
-        self._read_messages(turn, same)
+                self._count(turn, broken)
+        self._find_in_messages(turn, same)
         self._find_missing_breakpoints(turn, pair)
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -106,19 +108,19 @@ class Laws:
         if below is not None and not self._is_long and below.times > 1:
             evidence = replace(below.broken.evidence, turns=below.times)
             below = replace(below, broken=replace(below.broken, evidence=evidence))
-            self._laws[Code.PROMPT_UNDER_MINIMUM, ""] = below
-        for law in self._laws.values():
-            broken = law.broken
-            if self._is_constant(law):
+            self._breaches[Code.PROMPT_UNDER_MINIMUM, ""] = below
+        for breach in self._breaches.values():
+            broken = breach.broken
+            if self._is_frozen(breach):
                 continue
             is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
             yield finding(
-                broken.code, place, broken.evidence, at=law.turn, section=broken.section or None,
-                json_path=broken.path or None, times=law.times, kind=broken.kind,
+                broken.code, place, broken.evidence, at=breach.turn, section=broken.section or None,
+                json_path=broken.path or None, times=breach.times, kind=broken.kind,
                 lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
                 tokens="estimated" if is_unread else None,
             )  # fmt: skip
-        codes = {code for code, _ in self._laws}
+        codes = {code for code, _ in self._breaches}
         for defect in self._defects:
             broken = defect.broken
             is_known = broken.code in codes or (broken.code in _SHOWN_BY_NEXT and (self._turns > 1 or self._was_cached))
@@ -133,19 +135,19 @@ class Laws:
                 json_path=broken.path or None, kind=kind, tokens="estimated", confidence="rule",
             )  # fmt: skip
 
-    def _hold(self, turn: Turn, broken: laws.Broken, *, by_place: bool = True) -> None:
-        """Count a broken rule, by its place: without numbers in messages, as breakpoints move with the conversation."""
+    def _count(self, turn: Turn, broken: request_laws.Broken, *, by_place: bool = True) -> None:
+        """Count a broken rule, by its place unless `by_place` is false; a place in any message is the same."""
         path = broken.path.translate(_NUMBERS) if broken.section == "messages" else broken.path
         key = broken.code, path if by_place else ""
-        held_law = self._laws.get(key)
-        if held_law is None:
-            self._laws[key] = _HeldLaw(broken, turn, turn)
-        elif held_law.latest is not turn:
-            self._laws[key] = replace(held_law, latest=turn, times=held_law.times + 1)
+        known = self._breaches.get(key)
+        if known is None:
+            self._breaches[key] = _Breach(broken, turn, turn)
+        elif known.latest is not turn:
+            self._breaches[key] = replace(known, latest=turn, times=known.times + 1)
 
-    def _is_constant(self, law: _HeldLaw) -> bool:
-        """Return whether the last request repeats text of the head that should be new in each request: it is frozen."""
-        first, last, broken = law.turn, self._last, law.broken
+    def _is_frozen(self, breach: _Breach) -> bool:
+        """Return whether the last request repeats text of the head that should be new in each request."""
+        first, last, broken = breach.turn, self._last, breach.broken
         if broken.code not in _NEW_EACH_TIME or last is None or last is first or broken.at < 0:
             return False
         text, pause = first.prompt.segment_at(broken.at), pause_between(first, last)
@@ -155,7 +157,7 @@ class Laws:
         return any(part.path == text.path and part.data == text.data for part in last.prompt.head)
 
     def _find_below_minimum(self, turn: Turn) -> None:
-        """Find breakpoints in prompts that are all too short to be cached."""
+        """Count the requests with breakpoints, as long as all of them are too short to be cached."""
         prompt, usage = turn.prompt, turn.usage
         if self._is_long or turn.failed:
             return
@@ -164,29 +166,29 @@ class Laws:
         elif usage is not None and None in (usage.read_tokens, usage.write_tokens):
             return  # half of what would show a cache is not recorded
         elif prompt.has_breakpoints:
-            shortage, below = laws.below_minimum(turn, self._rules), self._below
+            shortage, below = request_laws.below_minimum(turn, self._rules), self._below
             self._is_long = shortage is None
             if shortage is not None:
-                broken = laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", shortage)
-                self._below = _HeldLaw(broken, turn, turn) if below is None else replace(below, times=below.times + 1)
+                broken = request_laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", shortage)
+                self._below = _Breach(broken, turn, turn) if below is None else replace(below, times=below.times + 1)
 
-    def _read_messages(self, turn: Turn, same: int) -> None:
-        """Read the new messages: calls without results, and a program's text after results."""
+    def _find_in_messages(self, turn: Turn, same: int) -> None:
+        """Find calls without results, and a program's text after results, in the new messages."""
         for segment, envelope in self._tools.read(turn.prompt, same):
             block = block_of(segment, envelope)
             text = (block.text or "")[:VARYING_TEXT] if block.kind == "text" else ""
             if is_made_by_program(text, self._labels):
                 evidence = ProgramText(printable(mask(text)[:60]))
-                text_broken = laws.Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, evidence)
-                self._hold(turn, text_broken, by_place=False)
+                text_broken = request_laws.Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, evidence)
+                self._count(turn, text_broken, by_place=False)
         orphan = self._tools.find_orphan(turn)
         if orphan is not None:
-            self._hold(turn, orphan, by_place=False)
+            self._count(turn, orphan, by_place=False)
 
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
-        """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add what that cost.
+        """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add up what that cost.
 
-        The cost is that of the tokens which the request repeats and paid for in full, without what a break counts.
+        The cost is that of the tokens that the request repeats and paid for in full; a cache break has its own.
         """
         prompt, usage = turn.prompt, turn.usage
         if pair is None or prompt.fidelity == "structural":
@@ -194,11 +196,11 @@ class Laws:
         if cached(usage) or cached(pair.previous.usage):
             missing = self._uncached_history(turn, pair)
         else:
-            missing = laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
+            missing = request_laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
         if missing is None:
             return
-        path = laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
-        self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
+        path = request_laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
+        self._count(turn, request_laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
         common = round((pair.bytes.common + pair.overlap.common_bytes) / pair.bytes_per_token)
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
         if unread > 0 and not pair.is_break:
@@ -206,14 +208,15 @@ class Laws:
             self._dollars = sum_known((self._dollars, paid_again(price_of(self._rules(), turn), usage, unread)))
 
     def _uncached_history(self, turn: Turn, pair: Pair) -> BreakpointsMissing | None:
-        """Return that a history is sent repeatedly at full price, since all breakpoints are before it."""
+        """Return the evidence if a history is sent repeatedly at full price, as all breakpoints are before it."""
         previous, prompt, usages = pair.previous.prompt, turn.prompt, (pair.previous.usage, turn.usage)
         if not prompt.breakpoints or prompt.auto_breakpoint or previous.breakpoints[-1:] != prompt.breakpoints[-1:]:
             return None
         same = len(prompt.head) + previous.messages.common(prompt.messages)
-        if previous.head != prompt.head or not prompt.breakpoints[-1] < same or not laws.needs_breakpoints(turn):
+        is_repeated = previous.head == prompt.head and prompt.breakpoints[-1] < same
+        if not is_repeated or not request_laws.needs_breakpoints(turn):
             return None
-        minimum = minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED
+        minimum = minimum_tokens(self._rules(), turn) or request_laws.UNPUBLISHED
         if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):
             return None
         return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0)

@@ -26,7 +26,7 @@ _UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to f
 
 
 def split_message(message: str) -> list[str]:
-    """Return the statement of a message, and what it is based on, each to be written on a line of its own."""
+    """Return the parts of a message that are written on lines of their own: the statement, then its grounds."""
     return _GROUNDS.split(message)
 
 
@@ -50,7 +50,7 @@ def describe_random_cache(cache: str, drops: int, requests: int) -> str:
 
 
 def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) -> str:
-    """Return the cost at each price; output is marked if the log has only a part of it."""
+    """Return the cost of tokens by kind ("read $0.02, …"); output is marked if the log has only a part of it."""
     names = {"write_5m": "5-minute writes", "write_1h": "1-hour writes"}
     if billed.partial_output is True:
         names["output"] = "output (partial)"
@@ -138,7 +138,7 @@ def in_dollars(amount: float | None, *, is_part: object = False) -> str:
 
 
 def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
-    """Return what bytes, usage and the provider's verdict show; `change` has a function for each kind of text."""
+    """Return what bytes, usage and the provider's verdict show; `change` masks texts, by their kind (`path`, …)."""
     report, dispute, verdict = provider_verdict(pair.current), dispute_of(pair), "none recorded"
     if report is not None:
         fact = replace_texts(report, change)
@@ -155,7 +155,7 @@ def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASK
 def _describe_bytes(pair: Pair, redact_path: Callable[[str], str]) -> str:
     previous, overlap, total = pair.previous.prompt, pair.overlap, pair.bytes.previous - pair.tail_bytes
     if overlap.is_covered:
-        if not pair.bytes.previous:  # it was not measured
+        if not pair.bytes.previous:  # the prompts were not built
             return "the recorded prompt continues; no change is recorded"
         prompt = "recorded prompt" if pair.current.is_rebuilt else "prompt"
         return f"the {prompt} continues: it begins with all {total:,} bytes of the previous one"

@@ -206,8 +206,8 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
             result.error = error
         else:
             is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged
-            totals.damage(problems.kept, problems.counts)  # of the part that was read
-            totals.unreadable(error.message, error.advice if is_damaged else "")
+            totals.add_problems(problems.kept, problems.counts)  # of the part that was read
+            totals.add_unreadable(error.message, error.advice if is_damaged else "")
             if context.tabled:
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
@@ -233,7 +233,7 @@ def _judge(
     stopped = False
     try:
         for verdict, chain_findings in verdicts(recording, judge, totals.place):
-            totals.add_ended(chain_findings)
+            totals.add_findings(chain_findings)
             if ledger is not None:
                 ledger.add_missed(chain_findings)
             if verdict is None:
@@ -244,7 +244,7 @@ def _judge(
                 if what := lacks_of(name, verdict.turn.basis):
                     sealed = getattr(READERS.get(name), "sealed", "")
                     result.unseen = UnrecordedParts(name, what, 1, unseen_tokens(verdict.turn), sealed)
-            result.summary.chains = judge.chains
+            result.summary.chains = judge.chain_count
             if ledger is not None:
                 ledger.add(verdict)
             if progress is not None:
