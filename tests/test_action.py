@@ -164,6 +164,7 @@ def test_stable_recordings_pass(runner) -> None:
     ("waste", "odd", 0, "3"),
     ("nothing", "odd", 0, "3"),
     ("nothing", "no/such/file", 2, "2"),
+    ("waste", "no/such/file\nno/such/folder", 2, "2"),  # passed, with nothing judged
 ])  # fmt: skip
 def test_failing_findings_are_chosen_but_wrong_input_fails(runner, fail_on, path, code, answered) -> None:
     if path == "odd":

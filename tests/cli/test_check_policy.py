@@ -523,6 +523,11 @@ def test_unusable_baseline_is_an_error_with_hint(args, said):
     assert "hint:" in result.err
 
 
+def test_report_of_a_missing_baseline_names_the_baseline():
+    lore("check", waste(), "--baseline", "none.json", "--report", "junit=r.xml")
+    assert 'name="none.json"' in Path("r.xml").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("wrap", [
     lambda body: {"request": body},
     lambda body: {"request": {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "body": body}},

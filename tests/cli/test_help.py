@@ -138,6 +138,8 @@ def test_help_fits_terminal_without_breaking_words(columns, monkeypatch, capsys)
     ("--follow", "No such option: --follow", "lore --help"),
     ("check --zzzzzz", "No such option: --zzzzzz", "lore check --help"),
     ("guide chek", "the guide has no page 'chek'", "did you mean 'check'?"),
+    ("guide exit-codes", "the guide has no page 'exit-codes'", "pages about it: ci"),
+    ("guide sarif", "the guide has no page 'sarif'", "pages about it: reports"),
 ])  # fmt: skip
 def test_misspelled_word_names_similar_one(line, error, hint, tmp_path):
     (tmp_path / "logs").mkdir()

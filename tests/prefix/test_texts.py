@@ -104,6 +104,12 @@ def test_documents_in_one_long_line_are_memory_to_their_end():
     assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE126"]
 
 
+def test_label_at_the_beginning_of_a_line_names_its_later_parts():
+    """The first fact to change was memory, later ones a change without a reason."""
+    texts = [f"Memory: tabs | short names{more}" for more in ("", " | no comments")]
+    assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE126"]
+
+
 def test_cause_that_is_first_in_a_text_leads():
     texts = [f"# Memory\nThe user likes {word}.\n\n# Rules\n{'Be brief.' * 99}\nUse {word}.\n" for word in ("a", "b")]
     assert codes(*(body("x", system=words) for words in texts)) == ["LORE126", "LORE100"]

@@ -67,6 +67,15 @@ def test_wasteful_cassette_fails_the_run(suite, folder) -> None:
     )
 
 
+def test_last_line_explains_the_most_frequent_cause(suite, folder) -> None:
+    orders = ("a", "b", "c"), ("b", "c", "a"), ("c", "a", "b")
+    reordered = recording(*(body(turn, tools=tools) for turn, tools in enumerate(orders, 1)))
+    folder(cassettes__a=MOVED, cassettes__b=reordered)
+    last_line = suite(PASSES, "--lore-cassettes").outlines[-2]
+    assert "2x LORE102 tools-reordered, 1x LORE101" in last_line
+    assert last_line.endswith("type: lore explain LORE102")
+
+
 def test_last_line_follows_the_short_summary(suite, folder) -> None:
     folder(cassettes__odd=STABLE + '{"request": {"model": "x", "prompt": "an old shape"}}\n')
     folder(cassettes__cut=STABLE + '{"request": {')  # judged, with a problem

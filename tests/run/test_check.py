@@ -27,7 +27,7 @@ def test_pass_over_skips_named_unrecognised_file(desk):
     ("gone.jsonl", "no such file or directory"),
     ("none/*.jsonl", "nothing matches none/*.jsonl"),
 ])  # fmt: skip
-def test_unreadable_input_exits_2_alone_else_3(desk, command, name, why):
+def test_unreadable_input_exits_3_only_if_another_was_judged(desk, command, name, why):
     put("rows.jsonl", b'{"a":1}\n')
     put("empty.jsonl", b"")
     put("run.jsonl", STABLE)
@@ -36,7 +36,7 @@ def test_unreadable_input_exits_2_alone_else_3(desk, command, name, why):
     among = lore(command, name, "run.jsonl")
     assert (among.code, among.err) == (3, f"not judged: {name}: {why}\n")
     assert among.out
-    assert lore(command, name, "empty.jsonl").code == 3
+    assert lore(command, name, "empty.jsonl").code == 2  # nothing was judged
 
 
 def test_error_finding_exits_1_beside_unreadable_input(desk):

@@ -60,3 +60,14 @@ def test_separate_requests_are_named_for_comparison(tmp_path):
     previous, right = raised.value.hint.split("such as ")[1].split()
     assert previous.endswith("s.jsonl#1")
     assert right.endswith("s.jsonl#chain-2:1")
+
+
+def test_changed_text_is_not_called_the_same_content(tmp_path):
+    """A finding said both "the content does not" differ and "the decoded text differs"."""
+    marked = {"cache_control": {"type": "ephemeral"}}
+    rows = record("a", system="one\ntwo", **marked), record("a", assistant("b"), "c", system="one\r\ntwo", **marked)
+    path = written(tmp_path / "s.jsonl", *rows)
+    (pair,) = diff_session(path, TurnComparison(Options()))
+    assert [cause.code for cause in pair.causes] == ["LORE106"]
+    assert "the decoded text differs" in pair.causes[0].message
+    assert "the content does not" not in pair.causes[0].message

@@ -82,8 +82,8 @@ def run(options: CheckOptions) -> int:
     """Find cache breaks in recordings: the cause, cost and fix of each.
 
     Exit code 1 if a finding is an error: waste, damage that makes verdicts wrong, an exceeded budget; 2 if a setting is
-    wrong, or the only input is not a recording; 3 if some input could not be judged, and the others were.
-    `lore explain CODE` says what a finding means.
+    wrong, or no input could be judged; 3 if some input could not be judged, and the others were. `lore explain CODE`
+    says what a finding means.
 
     Settings are in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste (lists of
     codes, their beginnings or names), max_tail_tokens; and budgets, judged whatever is selected: min_reuse, max_breaks,
@@ -100,7 +100,11 @@ def run(options: CheckOptions) -> int:
     with (
         common.progress(is_on=not options.verbose) as progress,
         common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
-        reporting_errors(reports, selection.paths, partial(CheckResult, summary=Summary())),
+        reporting_errors(
+            reports,
+            [*selection.paths, *filter(None, (context.path, context.settings))],
+            partial(CheckResult, summary=Summary()),
+        ),
     ):
         job = CheckRun(
             accepts=selection.accepts, looked=selection.looked, pass_over=options.pass_over or bool(selection.looked),
@@ -226,4 +230,4 @@ def _report(
         )
     if stopped:
         return common.INTERRUPTED
-    return common.exit_code(outcome.unjudged, failed=outcome.failed)
+    return common.exit_code(outcome.unjudged, failed=outcome.failed, judged=outcome.result.summary.files)

@@ -93,12 +93,14 @@ def redacted_if(redact: bool, result: T) -> T:
     return redacted(result)
 
 
-def exit_code(unjudged: Sized, *, failed: bool = False) -> int:
-    """Return the exit code of an answer: 1 for a finding of severity error, else 3 for an unjudged input, else 0.
+def exit_code(unjudged: Sized, *, failed: bool = False, judged: int = 1) -> int:
+    """Return the exit code of an answer: 1 for a finding of severity error, else 0 if every input was judged.
 
-    If the unjudged input is the only one, there is no answer: its LoreError ends the run with 2.
+    With unjudged inputs it is 3, or 2 if nothing was judged (`judged`: how many files were).
     """
-    return 1 if failed else 3 if unjudged else 0
+    if failed or not unjudged:
+        return int(failed)
+    return 3 if judged else 2
 
 
 def name_unjudged(problems: Sequence[Problem], what: str = "not judged") -> None:

@@ -82,8 +82,8 @@ def run(options: LintOptions) -> int:
 
     One request is enough: nothing is compared, and no usage is needed. `lore check` compares requests and says what
     really changed. Exit code 1 if a provider refuses the request, a breakpoint has no effect, or no request of a file
-    would be cached (one below the model's minimum is a note); 2 if the only input holds no request, 3 if some input
-    could not be examined. [check] in lore.toml holds here, too: select, ignore, count_as_waste, exempt.
+    would be cached (one below the model's minimum is a note); 2 if no input holds a request, 3 if some input could
+    not be examined. [check] in lore.toml holds here, too: select, ignore, count_as_waste, exempt.
     """
     verbose = options.verbose
     loaded, audience = common.find_settings(options.config), common.audience_named(options.audience)
@@ -96,7 +96,11 @@ def run(options: LintOptions) -> int:
     page = common.page_among(reports, opens=options.open_page, settings=loaded.file, name="lint")
     with (
         common.progress(is_on=not verbose, colour=options.color) as progress,
-        reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
+        reporting_errors(
+            reports,
+            [*options.bodies, *filter(None, [context.settings])],
+            partial(LintResult, summary=LintSummary(), rules=None, requests=[]),
+        ),
     ):
         result, unjudged = _lint(options, context, progress)
     junit = Junit([row.path for row in result.requests], unjudged)
@@ -108,7 +112,7 @@ def run(options: LintOptions) -> int:
         from lore.commands.pages import write_report_page
 
         write_report_page(page, result, [], context, verbose=verbose, colour=options.color)
-    return common.exit_code(unjudged, failed=result.summary.errors > 0)
+    return common.exit_code(unjudged, failed=result.summary.errors > 0, judged=result.summary.files)
 
 
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"

@@ -1,6 +1,6 @@
 """Run a command line of lore; turn every error into a message and an exit code.
 
-0 fine; 1 findings; 2 usage, configuration, the only input unreadable; 3 one of several inputs unreadable; 70 a bug in
+0 fine; 1 findings; 2 usage, configuration, no input readable; 3 one of several inputs unreadable; 70 a bug in
 lore; 130 interrupt.
 A closed pipe is not an error. Modules are imported when they are needed: `lore --version`, `lore statusline`, and
 `lore check` without options are answered without the command framework (20 of the 150 ms of processor time that the

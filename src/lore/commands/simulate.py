@@ -79,7 +79,7 @@ def run(options: SimulateOptions) -> int:
     its time in UTC, the tokens predicted to be read, those billed, and the cause of the loss. A prediction is made
     before the usage of its turn is read.
 
-    Exit code 2 if the only input is not a recording, 3 if some input could not be read, or only in part.
+    Exit code 2 if no input is a recording, 3 if some input could not be read, or only in part.
     """
     common.refuse(
         (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
@@ -154,7 +154,7 @@ def _answer(
         return common.INTERRUPTED
     unjudged = [problem for result in results[:1] for problem in result.problems if is_unjudged(problem)]
     common.name_unjudged(unjudged)
-    return common.exit_code(unjudged)
+    return common.exit_code(unjudged, judged=sum(len(result.turns) for result in results))
 
 
 def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:

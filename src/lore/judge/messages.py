@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lore.model.cause import RuledOut
 from lore.model.codes import CODES, Code
-from lore.model.differences import BelowMinimum, Difference, ResultRewritten
+from lore.model.differences import BelowMinimum, Difference, Respelled, ResultRewritten
 from lore.model.evidence import Damage, NothingRead, ProviderSaid, WithinBlock
 from lore.model.fact import replace_texts
 from lore.model.mask import mask
@@ -80,8 +80,9 @@ def _lead(finding: Finding) -> str:
     if "read-ends-there" in finding.qualifiers:
         return "the billed read ended where only the form of the content changed"
     is_doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"
+    is_other_text = isinstance(evidence, Respelled) and evidence.changes_text  # the lead says: the same content
     facts = CODES.get(finding.code)
-    if facts is not None and facts.lead and not is_doubtful and not isinstance(evidence, Damage):
+    if facts is not None and facts.lead and not (is_doubtful or is_other_text or isinstance(evidence, Damage)):
         return facts.lead
     if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):
         return ""

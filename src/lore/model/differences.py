@@ -55,6 +55,7 @@ _SPELLINGS: dict[Spelling, str] = {
     "inner-order": "contains JSON text with its members in another order",
     "inner-json": "contains JSON text in another spelling: a server sees another text",
 }
+_OTHER_TEXT = frozenset(("entities", "newlines", "unicode", "white-space", "inner-order", "inner-json"))
 _MISSES: dict[CostsFrom, str] = {
     "all": "the whole prompt has to be cached again",
     "system": "the tools are still read from the cache, system prompt and messages are not",
@@ -248,6 +249,11 @@ class Respelled(EvidenceFact, frozen=True):
     spelling: Spelling  # the kind of difference
     before: Content | None = None  # the earlier spelling around the change; None: not quoted
     after: Content | None = None  # the later spelling around the change; None: not quoted
+
+    @property
+    def changes_text(self) -> bool:
+        """Whether a server that decodes the JSON sees another text."""
+        return self.spelling in _OTHER_TEXT
 
     def headline(self) -> str:
         return f"{self.path} {_SPELLINGS[self.spelling]}"

@@ -149,7 +149,8 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
     """Return what a difference is about: `git`, `memory`, or None if no marker says it.
 
     A label of recalled memory in a text decides first, then a line of git or of a directory tree. Then headings
-    do: in the first lines, or open at the end of `context`, the text before (4,096 characters).
+    do: in the first lines, or open at the end of `context`, the text before (4,096 characters), whose last line may
+    begin with a label (`Memory: tabs | `).
     """
     for text in (previous[:_CONTEXT], current[:_CONTEXT]):
         if MEMORY_RECALL in text and "recalled memory" in find_labels(text):
@@ -159,7 +160,9 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
             return "git"
     first_lines = [text.lstrip()[:200].partition("\n")[0] for text in (previous, current)]
     own_headings = [line for line in first_lines if p.HEADING.match(line) or p.LABEL.match(line)]
-    for heading in (*own_headings, *_open_headings(context[-_CONTEXT:])):
+    line_label = p.LABEL.match(context[-_CONTEXT:].rpartition("\n")[2])
+    line_headings = [line_label.group()] if line_label else []
+    for heading in (*own_headings, *line_headings, *_open_headings(context[-_CONTEXT:])):
         words = p.WORD_BREAK.sub(" ", heading.strip("<># :[]")).strip()
         if p.GIT_HEADING.search(words):
             return "git"

@@ -202,7 +202,7 @@ def _reason(outcome: CheckOutcome) -> str:
         failing = len({*paths} & {*outcome.recordings})  # other paths are those of settings
         what = f"{failing} of {result.summary.files} cassettes {verb}" if failing else "the cassettes fail"
         causes = _list([f"{times}x {code}" for code, times in codes])
-        return visible(f"lore: {what}: {causes}, in {_list(paths)}; type: lore explain {wrong[0].code}")
+        return visible(f"lore: {what}: {causes}, in {_list(paths)}; type: lore explain {codes[0][0].partition(' ')[0]}")
     paths = list(dict.fromkeys(problem.file for problem in outcome.unjudged if problem.file))
     where = f": {_list(paths)}; type: lore check {shlex.quote(paths[0])}" if paths else ""
     return visible(f"lore: not every cassette could be judged{where}")

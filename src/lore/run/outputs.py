@@ -188,7 +188,8 @@ def reporting_errors(
 ) -> Generator[None]:
     """Write a LoreError that ends the run into report files and annotations, too, and raise it again.
 
-    A CI job may show nothing else. `make_result` gets `findings` and `problems`, each with the error.
+    A CI job may show nothing else. `make_result` gets `findings` and `problems`, each with the error, at the longest of
+    the paths (inputs, settings, baseline) that its message names.
     """
     try:
         yield
