@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text
+from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text, use
 from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
@@ -244,6 +244,20 @@ def test_remote_control_is_a_signal_of_the_next_message():
     connected = line("system", "s1", "a1", subtype="bridge_status")
     assert observed(*FIRST, connected, answered("a2", "r2", text("x"), "a1")) == []
     assert observed(*FIRST, connected, asked("u2", "on", "a1"), asked("u3", "!", "u2")) == [Sign("remote-control")]
+
+
+def test_teammate_is_signalled_at_prompts_and_in_first_requests():
+    team = {"teamName": "web", "agentName": "dev"}
+    lines = [asked("u1", "hi", **team)]
+    for number in range(1, 6):
+        lines.append(answered(f"a{number}", f"r{number}", use(f"c{number}"), f"u{number}", **team))
+        lines.append(asked(f"u{number + 1}", [result(f"c{number}")], f"a{number}", **team))
+    signal = Sign("teammate", ("dev",))
+    assert observed(*lines) == [signal] * 4
+    assert observed(*lines, asked("u7", "and", "u6", **team)) == [signal] * 5
+    assert folded(*lines).state.title == "dev (teammate in web)"
+    lead = {"teamName": "web"}
+    assert observed(asked("u1", "hi", **lead), answered("a1", "r1", text("yes"), "u1", **lead)) == []
 
 
 def test_tokens_left_uncached_show_switched_thinking():

@@ -336,6 +336,19 @@ def test_unexplained_fall_at_beginning_points_to_the_client(turns, is_prompted, 
     assert ("compare those" in fix_of(lead.code, "author", lead.kind, lead.evidence.fix_detail())) is is_by_client
 
 
+@each("turns, is_by_teammate", [(2, True), (4, False)])
+def test_unexplained_fall_of_teammate_says_so(turns, is_by_teammate):
+    talk = opened()
+    for _ in range(turns - 2):
+        talk.turn(bill(12_300, 0))
+        talk.use()
+    lead = dropped(talk, signs=("teammate",))
+    assert (lead.code, lead.evidence.teammate) == ("LORE301", is_by_teammate)
+    assert ("that of a teammate" in lead.evidence.sentence()) is is_by_teammate
+    fix = fix_of(lead.code, "user", lead.kind, lead.evidence.fix_detail())
+    assert ("fewer teammates" in fix) is is_by_teammate
+
+
 def test_unexplained_fall_lists_ruled_out_causes():
     talk = opened()
     lead = dropped(talk, verdict="unavailable")

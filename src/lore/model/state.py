@@ -56,6 +56,7 @@ SIGNS: dict[str, str] = {
     "instructions": "the client's instructions changed",
     "memory": "the memory files that the prompt holds changed",
     "image": "an image came in",
+    "teammate": "the session is that of a teammate in an agent team",
 }
 
 

@@ -43,6 +43,7 @@ _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client
 _TASK = re.compile(rb"<task-id>([\w-]{1,64})</task-id>")
 _TOKENS = re.compile(rb"<(?:subagent|total)_tokens>(\d{1,12})<")
 _NOTICE = 65_536  # bytes between the two in a notice that a task has ended
+_FIRST_REQUESTS = 4  # of a teammate, whose reads fall often
 _SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
 _ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
@@ -130,6 +131,8 @@ class ClaudeCode(LogReader):
             self._read_metadata(record)
             return
         if not session.is_started:
+            if record.team_name and record.agent_name and not self._title:
+                self._title = f"{record.agent_name} (teammate in {record.team_name})"
             session.start_session(
                 record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
                 parent_session_id=records.fork_source(record) or None, title=self._title or None,
@@ -288,6 +291,8 @@ class ClaudeCode(LogReader):
                 others.append(part)
         items = [*answered, record.uuid if others else None]
         self._remember(record, chain, items=tuple(filter(None, items)) if answered else None)
+        if record.team_name and record.agent_name and (others or len(chain.turns) < _FIRST_REQUESTS):
+            self.session.signal(Sign("teammate", (record.agent_name,)))
         if others:
             self._add_prompt(record, chain, others, facts, has_result=bool(answered))
 
