@@ -22,7 +22,7 @@ from helpers.matrix import crossed
 from helpers.schemas import valid
 from lore.commands import main as module
 from lore.judge.sums import Sums
-from lore.model.codes import fix_of
+from lore.model.codes import CODES, fix_of
 from lore.model.results.overview import CostChange, Overview, SpendingCause
 from lore.report.commands import OverviewSelection
 from lore.report.console import Console
@@ -338,7 +338,7 @@ def test_screen_names_the_first_thing_to_change():
     assert f"do first: {cause['fix']}\n" in out
     assert f"  lore check {CLAUDE.replace('home', '~').format('a')} --select {cause['code']} -v\n" in out
     assert f"{cause['code']} " in lore("check", CLAUDE.format("a"), "--select", cause["code"], "-v").out
-    assert re.search(r"most of it: \$0.07 in 1 turn of one session of app", out)
+    assert re.search(r"its costliest session: \$0.07 in 1 turn, of app", out)
 
 
 def test_small_cause_follows_the_costliest_session():
@@ -518,7 +518,7 @@ def test_costliest_session_shows_savings_of_compaction():
     assert trial["totals"]["saved"] == pytest.approx(biggest["saving"])
     text, amount = lore(*ALL).out, money(biggest["saving"]).replace("$", r"\$")
     assert re.search(rf"about {amount} less with \d compactions? in a window of \d+k tokens", text)
-    assert re.search(rf"largest saving: about {amount} with \d compactions? .* in the costliest session", text)
+    assert re.search(rf"could be saved: about {amount} with \d compactions? .* in the costliest session", text)
 
 
 def test_savings_of_compaction_are_summed_over_costliest_sessions():
@@ -529,7 +529,7 @@ def test_savings_of_compaction_are_summed_over_costliest_sessions():
     assert answer["compacted_sessions"] == 2
     assert answer["compaction_saving"] == pytest.approx(2 * answer["biggest"]["saving"])
     saving = money(answer["compaction_saving"]).replace("$", r"\$")
-    said = rf"largest saving: about {saving} with earlier compactions in 2 of the costliest sessions"
+    said = rf"could be saved: about {saving} with earlier compactions in 2 of the costliest sessions"
     assert re.search(said, lore(*ALL).out)
     lore(*ALL, "--report", "html=page.html")
     assert re.search(said, Path("page.html").read_text("utf-8"), re.IGNORECASE)
@@ -588,12 +588,14 @@ def test_every_cause_has_its_kind():
     assert "pauses longer than 5 minutes (expected), in 1 turn" in lore(*ALL).out
 
 
-def test_unexplained_tokens_name_their_session():
+def test_unexplained_tokens_name_their_fix_and_session():
     claude("a", FALLEN)
     out = lore(*ALL).out
     assert re.search(
-        r"most of what has no certain cause: .* of one session of app\n  lore check \S+ --select LORE", out
-    )
+        r"costliest without a certain cause: .*, in 1 turn, \$0.07\n  to do: \w.*; its costliest session: .*, of app\n"
+        r"  lore check \S+ --select LORE", out
+    )  # fmt: skip
+    assert f"\n  lore simulate --since {ALL[1]} --what-if\n" in out
 
 
 @pytest.mark.parametrize(("detail", "fix"), [("", "keep to one provider"), ("engine", "raise what the cache of your")])
@@ -763,8 +765,7 @@ def test_page_of_overview_names_costliest_cause_of_sessions():
     claude("b", STEADY)
     lore(*ALL, "--report", "html=page.html")
     row = re.findall(r"<tr data-project.*?</tr>", Path("page.html").read_text("utf-8"), re.DOTALL)[0]
-    cause = run_overview()["unexplained"][0]
-    assert f"<td>{cause['says'].partition(':')[0]}</tr>" in row
+    assert f"<td>{CODES[run_overview()['unexplained'][0]['code']].short}</tr>" in row
 
 
 def test_page_of_session_lists_findings_without_cache_break():

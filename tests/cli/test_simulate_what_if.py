@@ -9,6 +9,7 @@ import pytest
 from cli.running import lore, put
 from cli.test_simulate import CACHE_CONTROL, LONG, body, capture, stable, usage
 from formats.claude import answered, asked, log_bytes, text
+from formats.codex import Rollout
 from formats.opencode import Export
 from lore.model.codes import fix_of
 
@@ -72,7 +73,9 @@ def test_what_if_lifetime_says_how_to_ask_for_it():
     lines = [json.loads(line) | {"version": "2.1.150"} for line in Path(path).read_text().splitlines()]
     put(path, log_bytes(*lines))
     assert "ENABLE_PROMPT_CACHING_1H=1" in what_if(path, "ttl=1h")[0]["ttl=1h"]["fix"]
-    text = lore("simulate", path, "--what-if").out
+    rollout = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
+    put("rollout-1.jsonl", *rollout.lines)  # of an agent whose turns the change leaves as they are
+    text = lore("simulate", path, "rollout-1.jsonl", "--what-if").out
     assert 'fix: Set "promptCacheTtl": "1h" in settings.json' in text.replace("\n     ", "")
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text
+from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text, use
 from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
@@ -244,6 +244,19 @@ def test_remote_control_is_a_signal_of_the_next_message():
     connected = line("system", "s1", "a1", subtype="bridge_status")
     assert observed(*FIRST, connected, answered("a2", "r2", text("x"), "a1")) == []
     assert observed(*FIRST, connected, asked("u2", "on", "a1"), asked("u3", "!", "u2")) == [Sign("remote-control")]
+
+
+def test_teammate_is_signalled_once_and_titles_its_session():
+    team = {"teamName": "web", "agentName": "dev"}
+    lines = [
+        asked("u1", "hi", **team),
+        answered("a1", "r1", text("yes"), "u1", **team),
+        asked("u2", "on", "a1", **team),
+    ]
+    assert observed(*lines) == [Sign("teammate")]
+    assert folded(*lines).state.title == "dev (teammate in web)"
+    lead = {"teamName": "web"}
+    assert observed(asked("u1", "hi", **lead), answered("a1", "r1", text("yes"), "u1", **lead)) == []
 
 
 def test_tokens_left_uncached_show_switched_thinking():

@@ -303,9 +303,10 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     before, after = sum_known(cost for cost, _ in priced), sum_known(cost for _, cost in priced)
     saved, fix = None if before is None or after is None else round(before - after, 6), ""
     if saved is not None and saved > 0:  # the fix is for users of Claude Code, or for the author of other requests
-        clients = {turn.paid.client.partition(" ")[0] for turn in base.turns if turn.paid is not None}
+        changed = [turn for (turn, _, _), cost in zip(pairs, costs, strict=True) if cost[0] != cost[1]]
+        clients = {turn.paid.client.partition(" ")[0] for turn in changed if turn.paid is not None}
         if clients != {"claude-code"}:
-            clients = {"" if turn.audience == "author" else "unknown" for turn in base.turns}
+            clients = {"" if turn.audience == "author" else "unknown" for turn in changed}
         fix = _LIFETIME_FIXES.get((text.replace(" ", ""), clients.pop()), "") if len(clients) == 1 else ""
     saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix=fix)
     notes = list(_notes(saving, counts))

@@ -312,9 +312,12 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
     columns = slice(0 if dollars is not None else 1, None)
     write_table(_CAUSE_COLUMNS[columns], [row[columns] for row in rows], out)
     if unexplained and (most := unexplained[0].most) is not None:
-        description = f"{unexplained[0].says}{_describe_session(most)}"
-        out.print(line((f"most of what has no certain cause: {description}", "yellow")))
-        _write_command(_check_command(unexplained[0], choice), out)
+        costliest, (cost, tokens) = unexplained[0], _sum_amounts(unexplained[:1])
+        amount = f"{tokens} tokens" if cost == "-" else cost
+        says = f"{costliest.says}, {_count_places(costliest)}, {amount}"
+        out.print(line((f"costliest without a certain cause: {says}", "yellow")))
+        out.print(f"  to do: {choice.advice(costliest.fix)}; {_describe_session(most)}")
+        _write_command(_check_command(costliest, choice), out)
 
 
 def _count_places(cause: SpendingCause) -> str:
@@ -322,10 +325,10 @@ def _count_places(cause: SpendingCause) -> str:
 
 
 def _describe_session(most: CauseSession) -> str:
-    """Return what a cause cost in one session, and in which project."""
+    """Return what a cause cost in its costliest session, and in which project."""
     cost = f"{money(most.dollars)} in " if most.dollars else ""
-    project = f" of {last_part(most.project)}" if most.project else ""
-    return f": {cost}{counted(most.turns, 'turn')} of one session{project}"
+    project = f", of {last_part(most.project)}" if most.project else ""
+    return f"its costliest session: {cost}{counted(most.turns, 'turn')}{project}"
 
 
 def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
@@ -370,7 +373,7 @@ def first_in_words(result: Overview) -> tuple[str, str]:
     what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
     what = what if first in result.causes else "that a cache could have saved"
     says = join_names([cause.says for cause in causes], 2)
-    most = "" if first.most is None else f"; most of it{_describe_session(first.most)}"
+    most = "" if first.most is None else f"; {_describe_session(first.most)}"
     return first.fix, f"{amount} {what}: {says}{most}"
 
 
@@ -381,7 +384,7 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
     is_small = bool(causes) and 0 < cost < _LITTLE * (result.total.dollars or 0.0)
     if text := describe_compactions(result, cost):
         out.print()
-        out.print(line(("largest saving: ", "bold"), text))
+        out.print(line(("could be saved: ", "bold"), text))
     if causes:
         out.print()
     if is_small:
@@ -393,6 +396,9 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
         _write_command(_check_command(causes[0], choice), out)
     if not is_small:
         _write_biggest(result, out)
+    if result.total.write_tokens and result.total.dollars:
+        out.print("savings of other changes, such as another lifetime of the cache:")
+        _write_command(choice.advice("lore simulate --what-if"), out)
 
 
 def describe_compactions(result: Overview, cost: float = 0.0) -> str:

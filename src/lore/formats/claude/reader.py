@@ -130,6 +130,8 @@ class ClaudeCode(LogReader):
             self._read_metadata(record)
             return
         if not session.is_started:
+            if record.team_name and record.agent_name and not self._title:
+                self._title = f"{record.agent_name} (teammate in {record.team_name})"
             session.start_session(
                 record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
                 parent_session_id=records.fork_source(record) or None, title=self._title or None,
@@ -353,7 +355,7 @@ class ClaudeCode(LogReader):
             self._note_thinking(record, chain)
             chain.has_plan = False
         session.signal(*facts.signals)
-        if not (chain.turns or is_absent(record.agent_name)):
+        if record.agent_name and not chain.turns:
             session.signal(Sign("teammate"))
         if facts.effort and not chain.states_effort:
             if (session.chain, "effort") not in session.settings:

@@ -143,7 +143,8 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     is_sidechain: bool | None = None  # of a subagent
     parent_tool_use_id: str | None = msgspec.field(default=None, name="parent_tool_use_id")  # the call of a subagent
     agent_id: str | None = None
-    agent_name: Raw = NULL  # of a teammate, that another session began
+    team_name: str | None = None  # of an agent team
+    agent_name: str | None = None  # of a teammate; the lead of a team has none
     cost: Raw = msgspec.field(default=NULL, name="costUSD")  # of the response, up to version 1.0
     session_id: str | None = None
     timestamp: str | None = None

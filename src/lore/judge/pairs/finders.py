@@ -303,7 +303,7 @@ def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | No
 
 def find_teammate(facts: PairFacts) -> e.SignSeen | None:
     """Return that the session is a teammate's, at a request with which the reads of most teammates fell."""
-    return None if state_signal(facts, "teammate", is_delayed=False) is None else e.SignSeen("teammate")
+    return None if placed_signal(facts, "teammate", is_delayed=False) is None else e.SignSeen("teammate")
 
 
 def find_resume(facts: PairFacts) -> e.Evidence | None:

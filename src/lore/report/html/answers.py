@@ -126,7 +126,7 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     heading = f"What agents spent, {overview.span_in_words(result.since, result.until)}"
     fix, reason = overview.first_in_words(result)
     first, saving = fix and f"Do first: {fix} ({reason}).", overview.describe_compactions(result)
-    saving = saving and f"Largest saving: {saving}."
+    saving = saving and f"Could be saved: {saving}."
     parts = (describe_spending(result.total), *(f"{note}." for note in result.notes), saving, first)
     lead = "" if is_one else "\n".join(filter(None, parts))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=tuple(lines))))

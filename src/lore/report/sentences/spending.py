@@ -18,11 +18,17 @@ _SMALL = 0.01  # of the largest part: a smaller one is left out of a sentence
 _POSSIBLY = "possibly "
 _SINGULAR = {"pauses": "a pause", "compactions": "a compaction"}
 _TIP = "to find it: lore record -- AGENT (lore guide record)"
-# What GENERATION_SETTINGS_CHANGED is if the client switched thinking for a skill, a command or a plan.
-_SWITCHED = CodeFacts(
-    "", "waste", "", short="Claude Code switched thinking for skills, commands or plans",
-    tip="update Claude Code to 2.1.38 or later",
-)  # fmt: skip
+# What a cause is if its fix is one of the precise ones for users: by the name of that fix in `CodeFacts.fixes`.
+_BY_FIX = {
+    "aside-user": (
+        "Claude Code switched thinking for skills, commands or plans",
+        "update Claude Code to 2.1.38 or later",
+    ),
+    "by-client-user": (
+        "less was read after a prompt or at the beginning; probably the client changed something",
+        "record request bodies, and compare them (lore guide record)",
+    ),
+}
 
 
 def _facts(code: str, name: str, kind: str) -> CodeFacts:
@@ -41,15 +47,15 @@ def _facts(code: str, name: str, kind: str) -> CodeFacts:
 def cause_in_words(cause: SpendingCause) -> SpendingCause:
     """Return a cause with its words, its advice and the command that explains it."""
     facts = _facts(cause.code, cause.name, cause.kind)
-    is_switched = bool(cause.fix) and cause.fix in (facts.fixes.get("aside-user"), _SWITCHED.tip)
-    facts = _SWITCHED if is_switched else facts
+    precise = [words for name, words in _BY_FIX.items() if cause.fix in (facts.fixes.get(name, words[1]), words[1])]
+    facts = replace(facts, short=precise[0][0], short_named="", tip=precise[0][1]) if precise else facts
     names = ", ".join(f'"{name}"' for name in cause.names)
     if cause.lifetime is not None:
         hours = cause.lifetime / 3600
         names = "an hour" if hours == 1 else f"{hours:g} hours" if hours > 1 else f"{cause.lifetime / 60:g} minutes"
     says = (facts.short_named or f"{facts.short}: {{}}").replace("{}", names) if names else facts.short
     is_for_user = cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
-    for_user = facts.tip == _TIP or is_switched or is_for_user
+    for_user = facts.tip == _TIP or precise or is_for_user
     fix = facts.tip if for_user and facts.tip else cause.fix[:1].lower() + cause.fix[1:].rstrip(".")
     return replace(cause, says=says, fix=fix, command=f"lore explain {cause.code}")
 
