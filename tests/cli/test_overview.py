@@ -595,7 +595,9 @@ def test_unexplained_tokens_name_their_fix_and_session():
         r"costliest without a certain cause: .*, in 1 turn, \$0.07\n  to do: \w.*; its costliest session: .*, of app\n"
         r"  lore check \S+ --select LORE", out
     )  # fmt: skip
-    assert f"\n  lore simulate --since {ALL[1]} --what-if\n" in out
+    command = f"\n  lore simulate --since {ALL[1]} --what-if\n"
+    assert command in out
+    assert command not in lore(*ALL, "--project", "app").out
 
 
 @pytest.mark.parametrize(("detail", "fix"), [("", "keep to one provider"), ("engine", "raise what the cache of your")])

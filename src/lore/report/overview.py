@@ -396,7 +396,8 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
         _write_command(_check_command(causes[0], choice), out)
     if not is_small:
         _write_biggest(result, out)
-    if result.total.write_tokens and result.total.dollars:
+    is_whole = not (choice.agent or choice.project or choice.until)  # else `lore simulate` would take more requests
+    if is_whole and result.total.write_tokens and result.total.dollars:
         out.print("savings of other changes, such as another lifetime of the cache:")
         _write_command(choice.advice("lore simulate --what-if"), out)
 
