@@ -114,11 +114,11 @@ def test_read_error_in_mid_file_is_one_line(lore, desk, then, command):
     assert ended.err.splitlines()[0] == "error: cannot read log: input/output error"
 
 
-def test_read_error_in_folder_makes_run_incomplete(lore, desk, then):
+def test_read_error_of_the_only_file_in_folder_exits_2(lore, desk, then):
     log(desk)
     fails(desk, then)
     ended = lore("check", ".", "--json")
-    assert ended.code == 3
+    assert ended.code == 2
     assert [one["code"] for one in json.loads(ended.out)["problems"]] == ["LORE215"]
 
 
