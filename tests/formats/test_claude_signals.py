@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text, use
+from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text
 from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e

@@ -143,8 +143,8 @@ class FileTotals:
         """Whether a plug-in's rule or a budget looks at every pair; else pairs without a cause are not needed."""
         return self._ruling.min_reuse is not None or bool(RULES)
 
-    def turn(self, verdict: TurnVerdict, *, events: bool) -> None:
-        """Count a turn and its findings, or a turn of the parent session as copied; `events`: from a session log."""
+    def turn(self, verdict: TurnVerdict, *, is_log: bool) -> None:
+        """Count a turn and its findings, or a turn of the parent session as copied; `is_log`: of a session log."""
         summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
         if turn.call.inherited_from:
             summary.copied += 1
@@ -155,8 +155,8 @@ class FileTotals:
         summary.pairs += verdict.compared
         self.result.turns[turn.chain] = self.result.turns.get(turn.chain, 0) + 1
         size = 0 if turn.usage is None else total(turn.usage.first_pass) or 0
-        self.result.long_turns += events and size > LONG_PROMPT
-        if not events and pair is not None:
+        self.result.long_turns += is_log and size > LONG_PROMPT
+        if not is_log and pair is not None:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         recorded = None if turn.usage is None else turn.usage.recorded_dollars
         if recorded is not None:
@@ -358,9 +358,9 @@ class RunTotals:
         self.complete_keys: set[str] = set()  # of files that were judged from end to end, or are not recordings
         self.partial_keys: set[str] = set()  # of the other files
         self.excused: Counter[int] = Counter()  # findings that each exemption removed
+        self.used: Counter[tuple[str, int]] = Counter()  # breaks and tokens, by name and entry of their budget
         self._known_findings, self._recorder = known_findings, recorder
         self._costs: Costs = {}
-        self.used: Counter[tuple[str, int]] = Counter()  # what counts against a budget: its name and entry
         self._findings: list[Finding] = []
         self._kept: Counter[str] = Counter()
         self._problems: list[Problem] = []

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls after a tool search were counted
 SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed, if it had some
 _UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, in addition to thoughts
-_PART = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
+_SHRANK_AT_ALL = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
 
 
 # the shape of two requests
@@ -53,8 +53,7 @@ def find_restart(facts: PairFacts) -> Cause | None:
     previous, current = facts.previous, facts.current
     if previous.chain == current.chain or current.given_up != previous.chain:
         return None
-    number = sum(segment.section == "tools" for segment in previous.prompt.head)
-    return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), facts.overlap.common)
+    return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(previous.prompt.tool_count), facts.overlap.common)
 
 
 def find_rewritten_history(facts: PairFacts) -> Cause | None:
@@ -472,7 +471,7 @@ def find_removed(facts: PairFacts) -> Cause | None:
     user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts that shrank in 8
     chats; 35 had grown back by the next request).
     """
-    shrunk, state = _shrunk_total(facts, _PART) if _has_same_history(facts) else None, facts.state
+    shrunk, state = _shrunk_total(facts, _SHRANK_AT_ALL) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
         return None
     removed = shrunk.tokens_before - shrunk.tokens_after
@@ -584,9 +583,9 @@ def fell_each_time(facts: PairFacts, cause: Cause) -> bool:
     return tally is not None and tally.fell == tally.times >= 2
 
 
-# Tool servers that are not connected: a process began, or a server dropped out. A desktop app's process had ended: 8 of
-# 14 reads fell (47 public sessions).
-_UNSURE = frozenset(("pendingMcpServers", "last-prompt"))
+# Signals of a restart that may be something else. Tool servers that are not connected: a process began, or a server
+# dropped out. A desktop app's process had ended: 8 of 14 reads fell (47 public sessions).
+_AMBIGUOUS = frozenset(("pendingMcpServers", "last-prompt"))
 
 
 def surely_restarted(facts: PairFacts, _: Cause) -> bool:
@@ -594,7 +593,7 @@ def surely_restarted(facts: PairFacts, _: Cause) -> bool:
     restart = sign_of(facts, "restart")
     names = () if restart is None else restart.names
     others = (sign_of(facts, name) for name in ("resume", "client-version"))
-    return len(names) > 1 or not _UNSURE.issuperset(names) or any(others)
+    return len(names) > 1 or not _AMBIGUOUS.issuperset(names) or any(others)
 
 
 def read_up_to_skill(facts: PairFacts, _: Cause) -> bool:

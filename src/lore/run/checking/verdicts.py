@@ -238,7 +238,7 @@ def _judge(
                 ledger.add_missed(chain_findings)
             if verdict is None:
                 break
-            totals.turn(verdict, events=recording.events)
+            totals.turn(verdict, is_log=recording.events)
             if verdict.turn.basis is not None and result.unseen is None:
                 name = recording.state.format
                 if what := lacks_of(name, verdict.turn.basis):
