@@ -43,7 +43,7 @@ SIGNS: dict[str, str] = {
     "instructions-delta": "the client announced other instructions of tool servers",
     "micro-compaction": "a micro-compaction that names no result",
     "resume": "the session was resumed",
-    "teammate": "another agent began this session as a teammate",
+    "teammate": "the first requests of teammates mostly read tools and system prompt alone in this version",
     "restart": "the client was started again in the middle of the session",
     "hook-context": "a hook's text was put into the prompt",
     "preview-context": "a text of the app's preview was put into the prompt",
