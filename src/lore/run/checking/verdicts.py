@@ -140,9 +140,11 @@ def with_line(finding: Finding) -> Finding:
         document, starts = _document(path, filesystem.status(path).written)
     except (LoreError, OSError, ValueError):  # not a file that can be read again
         return finding
+    if line >= len(starts):  # the record is in one line, and may be the whole document: looking costs its length
+        return finding
     from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
 
-    start = starts[min(line, len(starts)) - 1]
+    start = starts[line - 1]
     record = document[start : end_of_value(memoryview(document), start) or start]
     for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
         if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
