@@ -541,7 +541,7 @@ def test_finding_names_its_line_in_a_document(wrap):
 
 def test_document_in_one_line_is_not_searched_for_lines(monkeypatch):
     """Each finding searched the whole document: captures of 500 MB took three times as long."""
-    Path("c.json").write_text(json.dumps(clock(1, 2)), encoding="utf-8")
+    Path("c.json").write_text(json.dumps([{"request": body} for body in clock(1, 2)]), encoding="utf-8")
     monkeypatch.setattr("lore.run.checking.verdicts.value_at", None)
     assert "file=c.json,line=1,title=LORE101" in lore("check", "c.json", "--report", "github").out
 
