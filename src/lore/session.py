@@ -327,12 +327,11 @@ class Session:
         if prompt is None:
             refuse_open_calls("calls of the last answer have", self.pending_calls(chain))
             at = self._time() if at is None else at
-            if self._due_events is not None:
-                for result in self._due_events(self.state, chain, at):
-                    if isinstance(result, Problem):
-                        self._add_problems((result,))
-                    else:
-                        self.apply(result)
+            for result in () if self._due_events is None else self._due_events(self.state, chain, at):
+                if isinstance(result, Problem):
+                    self._add_problems((result,))
+                else:
+                    self.apply(result)
         return prompt or self.begin_turn(context, chain=chain, at=at).prompt
 
     @with_lock
@@ -575,10 +574,7 @@ class Session:
         return Begun(assembly.prompt, (*unsaved_events, *events))
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
-        """Return the prompt of a turn that has begun and not ended, perhaps before the program was killed.
-
-        It has the bytes of the first time, unless events were applied since.
-        """
+        """Return the prompt of a turn without an end, with the bytes of the first time unless events followed it."""
         return None if open_turn(self._folding.chain(chain)) is None else self.assembled(chain).prompt
 
     def _time(self) -> str | None:
@@ -589,19 +585,15 @@ class Session:
 
         Right after a turn began that is the turn's prompt; later it also has the events since then.
         """
-        dialect = self.dialect
         assembler = self._assemblers.get(chain)
-        if assembler is None or assembler.dialect is not dialect:
-            assembler = self._assemblers[chain] = Assembler(dialect, self.rules, accepted_breakpoints)
+        if assembler is None or assembler.dialect is not self.dialect:
+            assembler = self._assemblers[chain] = Assembler(self.dialect, self.rules, accepted_breakpoints)
         return assembler.assemble(self._folding.session, self._folding.chain(chain))
 
     def _plan(self, turn_event: TurnStarted) -> list[Event]:
-        planner = self._planners.get(turn_event.chain)
-        if planner is None:
-            planner = self._planners[turn_event.chain] = Planner(self.rules, self._saved)
-        return planner.plan(
-            self._folding.session, self._folding.chain(turn_event.chain), turn_event, self.dialect
-        )  # fmt: skip
+        planner = self._planners.setdefault(turn_event.chain, Planner(self.rules, self._saved))
+        chain = self._folding.chain(turn_event.chain)
+        return planner.plan(self._folding.session, chain, turn_event, self.dialect)
 
     def write(self, prompt: Prompt) -> bytes:
         """Return a prompt's request body. Costs O(its bytes)."""

@@ -28,7 +28,6 @@ from lore.formats.bills import decode_usage, recorded_dollars, with_cost
 from lore.formats.builder import LogReader
 from lore.formats.claude import records
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, PromptFacts, RecordGraph
-from lore.formats.http import visible_value
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import count_in, item_name, opens, text_in
 from lore.model import events as e
@@ -46,10 +45,6 @@ _NOTICE = 65_536  # bytes between the two in a notice that a task has ended
 _SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
 _ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
-
-
-def _is_placeholder(name: str) -> bool:
-    return bool(name) and not name.startswith(("msg_", "toolu_")) and not visible_value(name)
 
 
 class _RunSums(Struct):  # over the responses of one run of `claude -p`
@@ -130,8 +125,7 @@ class ClaudeCode(LogReader):
             self._read_metadata(record)
             return
         if not session.is_started:
-            if record.team_name and record.agent_name and not self._title:
-                self._title = f"{record.agent_name} (teammate in {record.team_name})"
+            self._title = self._title or records.teammate_title(record)
             session.start_session(
                 record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
                 parent_session_id=records.fork_source(record) or None, title=self._title or None,
@@ -177,7 +171,7 @@ class ClaudeCode(LogReader):
             self._hides_ids = True  # one placeholder replaces all ids, those of responses and calls included
             uuid = parent = None
         elif (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and parent not in known):
-            uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
+            uuid, parent = (None if name is None or records.is_placeholder(name) else name for name in (uuid, parent))
         else:
             return record
         return msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
@@ -234,10 +228,9 @@ class ClaudeCode(LogReader):
             self._set_title(title)
 
     def _set_title(self, title: str) -> None:
-        if title and title != self._title:
-            self._title = title
-            if self.session.is_started:
-                self.session.emit(e.SessionChanged(title=title, at=self.session.at))
+        if title and title != self._title and self.session.is_started:
+            self.session.emit(e.SessionChanged(title=title, at=self.session.at))
+        self._title = title or self._title
 
     def _read_result(self) -> None:
         """End a run of `claude -p`: its last response gets the stated cost, and output that no record has.
@@ -278,7 +271,7 @@ class ClaudeCode(LogReader):
         others: list[Part] = []
         for part in parts:
             if type(part) is records.ToolResult:
-                if self._waiting_calls and (self._hides_ids or _is_placeholder(part.tool_use_id)):
+                if self._waiting_calls and (self._hides_ids or records.is_placeholder(part.tool_use_id)):
                     part = msgspec.structs.replace(part, tool_use_id=self._waiting_calls.pop(0))  # noqa: PLW2901
                 is_early = bool(chain.order) and (record.parent_uuid or "") in self._graph.missing
                 if is_early and part.tool_use_id not in chain.calls:
@@ -410,7 +403,7 @@ class ClaudeCode(LogReader):
             return
         response = message.id or uuid
         # the input counts are equal on all records of a response, and differ between responses
-        if self._hides_ids or (response != chain.response and _is_placeholder(message.id or "")):
+        if self._hides_ids or (response != chain.response and records.is_placeholder(message.id or "")):
             billed = decode_usage(message.usage)
             counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
             response = ":".join(map(str, (response, *counts)))
@@ -421,7 +414,7 @@ class ClaudeCode(LogReader):
         for number, part in enumerate(parts):
             item = item_name(uuid, number)
             if type(part) is records.ClaudeToolUse:
-                if self._hides_ids or _is_placeholder(part.id):
+                if self._hides_ids or records.is_placeholder(part.id):
                     part = msgspec.structs.replace(part, id=f"{item}:call")  # noqa: PLW2901
                     self._waiting_calls.append(part.id)
                 chain.calls[part.id] = item

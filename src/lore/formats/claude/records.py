@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.http import visible_value
 from lore.formats.lines import Line
 from lore.formats.values import Parts, opens, text_in
 from lore.model import items, lenient
@@ -461,6 +462,16 @@ class ThinkingSetting:
 @lru_cache(64)
 def _version_number(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"[0-9]+", version)[:3]))
+
+
+def is_placeholder(name: str) -> bool:
+    """Return whether a redactor wrote this in place of an id."""
+    return bool(name) and not name.startswith(("msg_", "toolu_")) and not visible_value(name)
+
+
+def teammate_title(record: ClaudeRecord) -> str:
+    """Return the title of a session that another one of an agent team began; empty for any other."""
+    return f"{record.agent_name} (teammate in {record.team_name})" if record.team_name and record.agent_name else ""
 
 
 def is_client_text(part: Part) -> bool:

@@ -2,8 +2,8 @@
 
 Most functions return one evidence struct, or None if the recording does not show it; `outside` has those of the clock,
 endpoints and providers. A finder returns a whole cause if evidence alone does not name it. `lore.judge.rules` says
-which cause each of them explains, how strongly, and how often that was right. The last two groups return what the read
-rules out, and which second kinds of evidence make a weak cause strong.
+which cause each of them explains, how strongly, and how often that was right. The last group returns what the read
+rules out.
 
 A `Sign` is a fact that the log notes between two requests; a `Signal`, which the predictor makes of it, also has the
 place of its text in the history.
@@ -21,7 +21,7 @@ from lore.cache.falls import find_fall, version_of
 from lore.cache.lookback import POSITIONS, is_claude, kind_of, lookback, lookback_gap
 from lore.cache.served import normal_name
 from lore.judge.pairs import outside
-from lore.judge.pairs.pair import ESTIMATE_FACTOR, PairFacts, can_lead, provider_cause
+from lore.judge.pairs.pair import ESTIMATE_FACTOR, PairFacts
 from lore.judge.pairs.rewrites import find_rewrite, find_sealed_summary
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model import differences as d
@@ -559,56 +559,3 @@ def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     if limit is None or read < limit:
         return None
     return RuledOut("the read reaches a breakpoint that is as old", out=True, count=read, limit=limit)
-
-
-# second kinds of evidence
-
-
-def verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
-    """Return whether the provider says that the client changed the section of the cause."""
-    verdict = provider_cause(facts)
-    return verdict is not None and can_lead(cause.code, cause.section, verdict.section)
-
-
-def read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
-    """Return whether the read is the head that other conversations keep in the cache, or up to `most` tokens more."""
-    head = None if facts.state is None else facts.state.shared_head
-    return head is not None and facts.read is not None and 0 <= facts.read - head <= most
-
-
-def fell_each_time(facts: PairFacts, cause: Cause) -> bool:
-    """Return whether this session showed the cause's signal at least twice before, and its reads fell each time."""
-    signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) else "tools-delta"
-    tally = facts.tallies.get(signal)
-    return tally is not None and tally.fell == tally.times >= 2
-
-
-# Signals of a restart that may be something else. Tool servers that are not connected: a process began, or a server
-# dropped out. A desktop app's process had ended: 8 of 14 reads fell (47 public sessions).
-_AMBIGUOUS = frozenset(("pendingMcpServers", "last-prompt"))
-
-
-def surely_restarted(facts: PairFacts, _: Cause) -> bool:
-    """Return whether the log records that the client's process ended or began, or has two kinds of signals of it."""
-    restart = sign_of(facts, "restart")
-    names = () if restart is None else restart.names
-    others = (sign_of(facts, name) for name in ("resume", "client-version"))
-    return len(names) > 1 or not _AMBIGUOUS.issuperset(names) or any(others)
-
-
-def read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
-    """Return whether the read ends where the text of a skill was before it moved."""
-    skill = placed_signal(facts, "skill")
-    return skill is not None and read_ends_at(facts, skill)
-
-
-# Signals of changes in tools and system prompt, after which the head may be all that is read.
-_HEAD_SIGNALS = frozenset(
-    ("client-version", "restart", "tools-delta", "instructions-delta", "remote-control", "resume")
-)
-
-
-def lookback_missed_hook(facts: PairFacts, cause: Cause) -> bool:
-    """Return whether a hook's text is out of the lookback's reach, and no other signal explains a read of the head."""
-    is_unreached = isinstance(cause.evidence, e.HookText) and cause.evidence.unreached is not None
-    return is_unreached and not any(sign.name in _HEAD_SIGNALS for sign in facts.current.signs)
