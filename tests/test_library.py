@@ -318,7 +318,7 @@ def test_members_of_providers_are_no_misspellings():
 
 
 @pytest.mark.parametrize("name", ["agent.db", "sqllite:agent.db", "SQLITE3:agent.db"])
-def test_wrong_url_of_a_store_gets_the_right_one_as_hint(name):
+def test_wrong_store_url_is_answered_with_right_one(name):
     with pytest.raises(LoreError) as caught:
         lore.open(name, "demo")
     assert caught.value.hint.startswith("did you mean 'sqlite:agent.db'? stores: memory:, ")

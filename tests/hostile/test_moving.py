@@ -114,7 +114,7 @@ def test_read_error_in_mid_file_is_one_line(lore, desk, then, command):
     assert ended.err.splitlines()[0] == "error: cannot read log: input/output error"
 
 
-def test_read_error_of_the_only_file_in_folder_exits_2(lore, desk, then):
+def test_read_error_of_only_file_exits_2(lore, desk, then):
     log(desk)
     fails(desk, then)
     ended = lore("check", ".", "--json")

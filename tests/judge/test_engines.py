@@ -164,7 +164,7 @@ def test_header_that_the_server_removes_contradicts_nothing(tmp_path):
     assert {finding.severity for finding in final} == {"note"}
 
 
-def test_answer_of_few_tokens_is_no_cause_of_an_unread_prompt(tmp_path):
+def test_short_answer_explains_no_unread_prompt(tmp_path):
     """A server computed every prompt anew, and the two tokens of an answer that a log left out were charged."""
     head = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Find the bug."}]
     use = {"id": "c0", "type": "function", "function": {"name": "read", "arguments": "{}"}}

@@ -95,7 +95,7 @@ def test_clock_in_a_very_long_line_is_named(filler):
     assert [reason.code for reason in explain_text(line.format(14), line.format(15), SearchBudget())] == ["LORE101"]
 
 
-def test_documents_in_one_long_line_are_memory_to_their_end():
+def test_documents_in_one_line_are_memory():
     """Where the heading was over 4,000 characters before, a change was named a change without a reason, which led."""
     texts = [
         "\n# Retrieved documents\n" + "".join(f"{word} is {chr(97 + n) * 300}. " for n in range(20))
@@ -104,7 +104,7 @@ def test_documents_in_one_long_line_are_memory_to_their_end():
     assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE126"]
 
 
-def test_label_at_the_beginning_of_a_line_names_its_later_parts():
+def test_label_of_line_names_later_parts():
     """The first fact to change was memory, later ones a change without a reason."""
     texts = [f"Memory: tabs | short names{more}" for more in ("", " | no comments")]
     assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE126"]
