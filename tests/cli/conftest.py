@@ -20,6 +20,7 @@ def empty_folder(tmp_path, monkeypatch):
         "LORE_DEBUG",
         "COLUMNS",
         "CLAUDE_CONFIG_DIR",
+        "CI",
         "GITHUB_STEP_SUMMARY",
     ):
         monkeypatch.delenv(name, raising=False)
