@@ -68,6 +68,9 @@ FOREIGN_FILES = (
                 members=frozenset(("session_id", "stats")), texts=(b'"session_prompt_tokens"',),
                 folder="/.vibe/logs/"),
     ForeignFile("codewhale", "a file of CodeWhale", "it records only the sums of a session", folder="/.codewhale/"),
+    ForeignFile("entire", "a transcript that Entire shortened", "it records no cached tokens",
+                members=frozenset(("v", "agent", "cli_version")),
+                hint="name the agent's own log, full.jsonl of the same checkpoint"),
     ForeignFile("aider", "Aider's history", "it is the text of prompts, and records no usage",
                 ends=(".aider.llm.history", ".aider.chat.history.md")),
 )  # fmt: skip
