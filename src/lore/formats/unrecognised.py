@@ -103,7 +103,7 @@ _TABLE = pattern(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGN
 _KINDS = (  # first bytes, description, hint
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a zstandard archive without a recording", ""),
-    (b"PK\x03\x04", "a zip archive without a recording", "unpack it first"),
+    (b"PK\x03\x04", "a zip archive", "unpack it first"),
     (b"%PDF", "a PDF document", ""),
     (b"\x89PNG", "a picture", ""),
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
