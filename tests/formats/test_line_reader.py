@@ -130,6 +130,11 @@ def test_record_with_other_keys_follows_stub(stub):
     assert find_whole_records(b'{"a":[1,{"type":1}', ["x", "y"]) == []
 
 
+def test_records_of_other_keys_follow_a_stub():
+    line = b'{"id":"u","at":"20{"id":"u"}\0{"m":{"a":1}}'
+    assert find_whole_records(line, ["x"]) == [b'{"id":"u"}', b'{"m":{"a":1}}']
+
+
 def test_record_after_nul_bytes_follows_torn_line():
     assert reasons(STUB + b"\n" + b"\0" * 40 + dumps(RECORD)) == (["first", "second", "last"], ["LORE201"] * 2)
 

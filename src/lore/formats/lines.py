@@ -240,11 +240,11 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
     An object is accepted if it begins where the stub stops being JSON, if it has at least half of `keys` (those of a
-    record before it) or only such keys, or if only NUL bytes precede it. The end of the line or another object must
-    follow it, so that an object inside the torn record is not accepted.
+    record before it) or only such keys, or if only NUL bytes are between it and the start of the line or an accepted
+    one. The end of the line or another object must follow it, so that an object inside the torn record is not accepted.
     """
     known_keys, view, cut = set(keys), memoryview(line), -_NEAR
-    records, begin, failed = list[bytes](), _OPENING.search(line), 0
+    records, begin, failed, last_end = list[bytes](), _OPENING.search(line), 0, 0
     while begin is not None and failed < _STUBS:
         at = begin.start()
         end = end_of_value(view, at)
@@ -256,8 +256,9 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
         if members is not None:
             alike = len(known_keys & members.keys())
             is_alike = 2 * alike >= max(2, len(known_keys)) or alike == len(members) > _FEW_KEYS
-            if is_alike or abs(cut - at) < _NEAR or not line[:at].strip(_PADDING + b"{"):
+            if is_alike or abs(cut - at) < _NEAR or not line[last_end:at].strip(_PADDING + b"{"):
                 records.append(line[at:end])
+                last_end = end
         begin = _OPENING.search(line, end)
     return records
 
