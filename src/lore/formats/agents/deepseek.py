@@ -92,7 +92,7 @@ class DeepSeekHarness(LogReader):
             self._read_surface(record)
         elif record.type == "assistant/chunk":  # there are many of these
             self._keep_usage((data,))
-        else:
+        elif not record.type.endswith("-chunks"):  # pieces of text of a stream
             self._read_note(record, _members(record.data))
 
     def _read_surface(self, record: _DshRecord) -> None:
