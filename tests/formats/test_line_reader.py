@@ -101,6 +101,14 @@ def test_record_cut_by_line_feeds_is_whole():
     assert reasons(cut) == (["first", "one\n\nand\ntwo", "last"], ["LORE209"])
 
 
+@each("text", ["one\ttwo", "one\x07two", "one\ttwo\nthree"])
+def test_control_characters_in_text_are_read(text):
+    record = b'{"kind":"cache_reset","reason":"%b"}' % text.encode()
+    assert reasons(record) == (["first", text, "last"], ["LORE209"])
+    values = [read.value for read in everything(LoreLog(), b"\n".join([record, dumps(RECORD)]))]
+    assert [value.reason for value in values if isinstance(value, CacheReset)] == [text, "second"]
+
+
 def test_first_record_cut_by_line_feeds_is_whole():
     cut = b'{"kind":"cache_reset","reason":"one\r\ntwo"}\n' + dumps(RECORD)
     values = [read.value for read in everything(LoreLog(), cut)]
@@ -120,6 +128,11 @@ def test_record_of_few_known_keys_follows_stub():
 def test_record_with_other_keys_follows_stub(stub):
     assert find_whole_records(stub + b'{"type":1}', ["x", "y"]) == [b'{"type":1}']
     assert find_whole_records(b'{"a":[1,{"type":1}', ["x", "y"]) == []
+
+
+def test_records_of_other_keys_follow_a_stub():
+    line = b'{"id":"u","at":"20{"id":"u"}\0{"m":{"a":1}}'
+    assert find_whole_records(line, ["x"]) == [b'{"id":"u"}', b'{"m":{"a":1}}']
 
 
 def test_record_after_nul_bytes_follows_torn_line():

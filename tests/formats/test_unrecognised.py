@@ -51,6 +51,11 @@ FILES = [
         "a file of Grok Build",
     ),
     ("meta.json", {"session_id": "s", "stats": {"session_prompt_tokens": 1}}, "a file of Mistral Vibe"),
+    (
+        "transcript.jsonl",
+        {"v": 1, "agent": "claude-code", "cli_version": "0.8.42", "type": "user"},
+        "a transcript that",
+    ),
     ("old.jsonl", {"working_dir": "/w", "description": "d", "message_count": 2}, "a Goose session"),
 ]
 

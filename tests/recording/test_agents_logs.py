@@ -84,6 +84,7 @@ def test_unknown_home_leaves_given_places():
     [
         ("claude-code", "/home/me/.claude/projects/-code-app"),
         ("pi", "/home/me/.pi/agent/sessions/--code-app--"),
+        ("deepseek-harness", "/home/me/.dsh/sessions/--code-app--"),
         ("qwen", "/home/me/.qwen/projects/-code-app/chats"),
         ("gemini",
          "/home/me/.gemini/tmp/3258da03f40441d611ccdd46949106a95bf2f372b7f5b7efde7158a33ae5ac48/chats"),
@@ -102,6 +103,10 @@ def test_a_project_is_named_by_its_path():
     assert project_name("/home/me/my_app v1.2") == "-home-me-my-app-v1-2"
     assert project_name("/home/mü/🙂") == "-home-m----"
     assert paths("pi", WINDOWS, project=True) == [r"C:\Users\me\.pi\agent\sessions\--C--code-app--"]
+    folder = LINUX._replace(folder=r"G:\\dsh\my app~\ü🙂")
+    assert paths("deepseek-harness", folder, project=True) == [
+        "/home/me/.dsh/sessions/--G-dsh-my~0020app~007E-~00FC~D83D~DE42--"
+    ]
 
 
 def test_every_agent_is_named_once():

@@ -14,8 +14,10 @@ from hostile import child
 from lore.formats.captures.inspect_log import InspectArchive
 from lore.model.codes import Problem
 from lore.recording import packed
+from lore.recording.base import UnrecognisedError
 from lore.recording.corpus import open_head
 from lore.recording.inputs import inputs
+from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.testing import everything
 
@@ -146,6 +148,8 @@ def test_archives_without_recordings_are_skipped(tmp_path):
     (tmp_path / "b.jsonl").write_text(json.dumps(EVENT["call"]["request"]) + "\n")
     summary = check([str(tmp_path)]).result.summary
     assert (summary.files, summary.skipped, summary.problems) == (1, 1, 0)
+    with pytest.raises(UnrecognisedError, match=r"\(a zip archive\)\nhint: unpack it first"):
+        Options().open(str(tmp_path / "a.zip"))
 
 
 def test_a_large_sample_is_read_within_bounds(tmp_path, monkeypatch):

@@ -122,3 +122,23 @@ def test_other_records_with_a_prompt_are_no_requests(tmp_path, record):
 
     with pytest.raises(UnrecognisedError):
         list(Options().open(str(tmp_path / "a.jsonl")).turns())
+
+
+@each(
+    "change",
+    [{}, {"note": "edited"}, {"timestamp": "2026-10-01T10:00:01Z"}, {"response": {"usage": {"input_tokens": 2}}}],
+)
+def test_copy_of_request_without_id_has_its_time(tmp_path, change):
+    body = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
+    answer = {"content": [{"type": "text", "text": "Hello."}], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    record = {"request": body, "response": answer, "timestamp": "2026-10-01T10:00:00Z"}
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (record, record | change)))
+    first, second = [turn.response_id for turn in Options().open(str(tmp_path / "s.jsonl")).turns()]
+    assert (first == second) == (change.keys() <= {"note"})
+
+
+def test_request_without_time_and_id_is_no_copy(tmp_path):
+    body = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
+    record = {"request": body, "response": {"usage": {"input_tokens": 1, "output_tokens": 1}}}
+    (tmp_path / "s.jsonl").write_text(json.dumps(record) + "\n")
+    assert [turn.response_id for turn in Options().open(str(tmp_path / "s.jsonl")).turns()] == [None]

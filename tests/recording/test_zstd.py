@@ -40,7 +40,7 @@ def test_plain_file_supersedes_compressed_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-5], lambda data: data + b"junk", lambda data: data[:9] + b"\0" * 40]
+    "damage", [lambda data: data[:20], lambda data: data + b"junk", lambda data: data[:9] + b"\0" * 40]
 )
 @pytest.mark.parametrize("pack", [packed, gzip.compress])
 def test_damaged_file_is_a_problem_with_its_name(tmp_path, damage, pack):
@@ -52,6 +52,18 @@ def test_damaged_file_is_a_problem_with_its_name(tmp_path, damage, pack):
     result = check([str(tmp_path)]).result
     assert [problem.code for problem in result.problems] == ["LORE215"]
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("pack", [packed, gzip.compress])
+@pytest.mark.parametrize("size", [1, 200_000])
+def test_content_before_a_torn_end_is_read(tmp_path, size, pack):
+    lines = plain().data().splitlines(keepends=True)
+    last = pack(b"".join(lines[3:])) + pack(b"x" * size)
+    (tmp_path / "a.jsonl.zst").write_bytes(pack(b"".join(lines[:3])) + last[:-3])
+    result = check([str(tmp_path)]).result
+    assert (result.summary.turns, {problem.code for problem in result.problems}) == (2, {"LORE202"})
+    with pytest.raises(LoreError, match="ends too soon"):
+        read(tmp_path / "a.jsonl.zst")
 
 
 def test_what_expands_to_gigabytes_comes_in_pieces(tmp_path):

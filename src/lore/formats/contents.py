@@ -48,6 +48,10 @@ class ContentError(Exception):
         self.large = large
 
 
+class CutError(ContentError):
+    """Compressed data ends too soon; all that comes before was returned."""
+
+
 class Content(Struct, frozen=True, gc=False):
     """A content as a recording holds it."""
 
@@ -212,7 +216,7 @@ def unpack(pieces: Iterable[bytes], kind: str, *, must_end: bool = False) -> Ite
     if output:
         yield bytes(output)
     if must_end and frame is not None:
-        raise ContentError(f"the {kind} data ends too soon")
+        raise CutError(f"the {kind} data ends too soon")
 
 
 def _frames_of(kind: str) -> tuple[Callable[[], Any], type[Exception]]:

@@ -40,6 +40,8 @@ _VALUES = json.JSONDecoder()
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
 _OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _LIST = pattern(rb"\[[ \t\r\n]*+\{")
+_CONTROLS = pattern(rb"\r\n|[\x01-\x1f]")
+_ESCAPES = {b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t"}
 _RECORD_OR_END = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _PADDING = SPACE + b"\0"
 _RAW = msgspec.json.Decoder(msgspec.Raw)
@@ -68,6 +70,11 @@ def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
 def too_many(most: int = RECORD_VALUES) -> str:
     """Return the reason, for a message, why a record with more than `most` values is refused."""
     return f"it holds more than {most:,} values"
+
+
+def _escape_controls(token: re.Match[bytes]) -> bytes:
+    """Return a text with its control characters escaped, a line end of Windows as a line feed; other tokens as is."""
+    return _CONTROLS.sub(lambda match: _ESCAPES.get(match[0][-1:], b"\\u%04x" % match[0][-1]), token[0])
 
 
 def too_much(limit: int = RECORD_BYTES) -> str:
@@ -233,11 +240,11 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
     An object is accepted if it begins where the stub stops being JSON, if it has at least half of `keys` (those of a
-    record before it) or only such keys, or if only NUL bytes precede it. The end of the line or another object must
-    follow it, so that an object inside the torn record is not accepted.
+    record before it) or only such keys, or if only NUL bytes are between it and the start of the line or an accepted
+    one. The end of the line or another object must follow it, so that an object inside the torn record is not accepted.
     """
     known_keys, view, cut = set(keys), memoryview(line), -_NEAR
-    records, begin, failed = list[bytes](), _OPENING.search(line), 0
+    records, begin, failed, last_end = list[bytes](), _OPENING.search(line), 0, 0
     while begin is not None and failed < _STUBS:
         at = begin.start()
         end = end_of_value(view, at)
@@ -249,8 +256,9 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
         if members is not None:
             alike = len(known_keys & members.keys())
             is_alike = 2 * alike >= max(2, len(known_keys)) or alike == len(members) > _FEW_KEYS
-            if is_alike or abs(cut - at) < _NEAR or not line[:at].strip(_PADDING + b"{"):
+            if is_alike or abs(cut - at) < _NEAR or not line[last_end:at].strip(_PADDING + b"{"):
                 records.append(line[at:end])
+                last_end = end
         begin = _OPENING.search(line, end)
     return records
 
@@ -395,10 +403,9 @@ class LineReader(TextReader):
         reason = fault(line.data)
         if not reason and (other := self._read_other(line)) is not None:
             return other
-        if b"\n" in line.data:  # a value printed over several lines
-            whole = _TOKENS.sub(lambda match: match[0].replace(b"\r\n", b"\n").replace(b"\n", b"\\n"), line.data)
-            if (reads := self._read_cut(line, whole, line.data.count(b"\n") + 1)) is not None:
-                return reads
+        has_controls = _CONTROLS.search(line.data) is not None  # in a text, or between the parts of a printed value
+        if has_controls and (reads := self._read_cut(line, line.data, line.data.count(b"\n") + 1)) is not None:
+            return reads
         if (records := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(records)} records on one line; all were read", line)
             return [several, *self._read_parts(line, records)]
@@ -444,8 +451,8 @@ class LineReader(TextReader):
         size = line.byte + len(line.data) - lines[0].byte
         if not line.data or size > _BROKEN_BYTES:
             return [*self._give_up_broken(), *self._read_damaged(line)]
-        later_lines = (b"\\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
-        whole = (lines[0].data + b"".join(later_lines)).replace(b"\r\\n", b"\\n")  # also with the feeds of blank lines
+        later_lines = (b"\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
+        whole = lines[0].data + b"".join(later_lines)  # also with the feeds of blank lines
         is_end = line.data.rstrip(SPACE).endswith(b"}")
         if is_end and (reads := self._read_cut(lines[0], whole, len(lines))) is not None:
             self._broken = []
@@ -457,12 +464,14 @@ class LineReader(TextReader):
         return [*self._give_up_broken(), *self._read_damaged(line)]
 
     def _read_cut(self, first: Line, whole: bytes, lines: int) -> Sequence[Read] | None:
-        """Return the reads of a broken record, `whole` after its line feeds were escaped; None if it is no record."""
+        """Return the reads of a record after the control characters in its texts are escaped; None if it is none."""
+        whole = _TOKENS.sub(_escape_controls, whole)
         reads = self._record(Line(first.number, first.byte, whole)) if is_json(whole) else None
         if reads is None:
             return None
         self._latest = whole
-        text = f"a record cut into {lines} lines by line feeds inside a text; it was read whole"
+        damage = f"cut into {lines} lines by line feeds" if lines > 1 else "with control characters"
+        text = f"a record {damage} inside a text; it was read whole"
         return [problem(Code.JOINED_LINES, text, first), *reads]
 
     def _give_up_broken(self) -> list[Read]:

@@ -108,6 +108,8 @@ FORMATS: dict[str, Format] = {
         system_prompt="yes", tools="some"),
     "copilot": _log("copilot.reader:Copilot", "GitHub Copilot CLI's events.jsonl", b'"parentId"', fidelity="structural",
         bills="some", system_prompt="yes"),
+    "deepseek-harness": _log("agents.deepseek:DeepSeekHarness", "sessions of DeepSeek Harness", b'"createdAt"',
+        b'"surfaceOp"', fidelity="structural", system_prompt="yes", tools="yes"),
     "pi": _log("agents.pi:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"', b'"parentId"'),
     "opencode": _log("agents.opencode:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"', document=True),
     "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",

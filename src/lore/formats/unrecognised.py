@@ -68,6 +68,9 @@ FOREIGN_FILES = (
                 members=frozenset(("session_id", "stats")), texts=(b'"session_prompt_tokens"',),
                 folder="/.vibe/logs/"),
     ForeignFile("codewhale", "a file of CodeWhale", "it records only the sums of a session", folder="/.codewhale/"),
+    ForeignFile("entire", "a transcript that Entire shortened", "it records no cached tokens",
+                members=frozenset(("v", "agent", "cli_version")),
+                hint="name the agent's own log, full.jsonl of the same checkpoint"),
     ForeignFile("aider", "Aider's history", "it is the text of prompts, and records no usage",
                 ends=(".aider.llm.history", ".aider.chat.history.md")),
 )  # fmt: skip
@@ -100,7 +103,7 @@ _TABLE = pattern(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGN
 _KINDS = (  # first bytes, description, hint
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a zstandard archive without a recording", ""),
-    (b"PK\x03\x04", "a zip archive without a recording", "unpack it first"),
+    (b"PK\x03\x04", "a zip archive", "unpack it first"),
     (b"%PDF", "a PDF document", ""),
     (b"\x89PNG", "a picture", ""),
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),

@@ -23,7 +23,7 @@ from msgspec import Struct
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
 from lore.formats.registry import add_format
-from lore.model.codes import Problem
+from lore.model.codes import Code, Problem
 from lore.model.deferred import Registry
 from lore.model.results.measured import Measurement
 from lore.model.state import FoldedSession
@@ -96,7 +96,7 @@ class Recording:
         self.companions: tuple[str, ...] = ()  # files with more chains of the session, read after it
         self.boundaries: list[tuple[str, str | None]] = []  # uuid and time of each compaction
         self.measures: list[Measurement] = []  # what an engine's log measured of its cache
-        self._data = data
+        self._data = self.until_torn(data, self.shown)
 
     @property
     def events(self) -> bool:
@@ -122,6 +122,13 @@ class Recording:
     def forgotten(self) -> list[str]:
         """Name the chains that no turn will continue any more, each once."""
         return []
+
+    def until_torn(self, data: Iterable[bytes], shown: str) -> Iterator[bytes]:
+        """Yield the pieces of a file; that it ends in the middle of compressed data is a problem."""
+        try:
+            yield from data
+        except corpus.TornFileError as error:
+            self.problems.add(Problem(Code.TORN_LAST_LINE, error.message), shown)
 
     def reads(self) -> Iterator[Read]:
         """Yield what the reader finds; problems are collected and left out."""

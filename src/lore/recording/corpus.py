@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
 from lore.formats.beginning import SQLITE, is_document, may_be_recording, peek
-from lore.formats.contents import ContentError, compression_of, unpack
+from lore.formats.contents import ContentError, CutError, compression_of, unpack
 from lore.formats.folders import EVENTS, OPENING, STATE
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
@@ -129,10 +129,19 @@ class Source:
         return whole
 
 
+class TornFileError(LoreError):
+    """A compressed file ends too soon, after content that was returned."""
+
+
 def _decompress(chunks: Iterator[bytes], kind: str, label: str) -> Iterator[bytes]:
+    is_empty = True
     try:
-        yield from unpack(chunks, kind, must_end=True)
+        for piece in unpack(chunks, kind, must_end=True):
+            is_empty = False
+            yield piece
     except ContentError as error:
+        if isinstance(error, CutError) and not is_empty:
+            raise TornFileError(f"{label} is cut off: {error}", where=Where(label)) from None
         raise LoreError(f"cannot read {label}: {error}", where=Where(label)) from None
 
 
@@ -352,21 +361,26 @@ def open_head(path: str) -> Opened:
     """
     source = resolve(path).recording()
     head_pieces: list[bytes] = []
-    size, whole_line = 0, False
-    for data in source:
-        head_pieces.append(data)
-        size += len(data)
-        whole_line = whole_line or b"\n" in data
-        if size >= HEAD_LIMIT or (whole_line and size >= HEAD):
-            break
-        if size == len(data) and (data.startswith(OPENING) or not may_be_recording(data) or is_document(data)):
-            break
+    size, whole_line, torn = 0, False, list[TornFileError]()
+    try:
+        for data in source:
+            head_pieces.append(data)
+            size += len(data)
+            whole_line = whole_line or b"\n" in data
+            if size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+                break
+            if size == len(data) and (data.startswith(OPENING) or not may_be_recording(data) or is_document(data)):
+                break
+    except TornFileError as error:
+        torn.append(error)
     head = head_pieces[0] if size >= HEAD_LIMIT and not whole_line else b"".join(head_pieces)
     head_pieces.reverse()
 
     def everything() -> Iterator[bytes]:
         while head_pieces:  # free each piece when it is passed on
             yield head_pieces.pop()
+        if torn:
+            raise torn[0]
         yield from source
 
     end = head.rfind(b"\n") + 1 if len(head) >= HEAD else 0

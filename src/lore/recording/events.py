@@ -93,7 +93,7 @@ class EventRecording(Recording):
                     message = f"{self.reading} is not a session log"
                     self.problems.add(Problem(Code.UNREADABLE_FILE, message), self.reading)
                     continue
-                for read in reader.read(opened.data):
+                for read in reader.read(self.until_torn(opened.data, self.reading)):
                     event = read.value
                     if isinstance(event, Problem):
                         self.problems.add(event, self.reading)

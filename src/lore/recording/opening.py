@@ -18,6 +18,7 @@ from lore.formats.base import Reader
 from lore.formats.beginning import BOM, SPACE, SQLITE, may_be_recording
 from lore.formats.contents import unescape
 from lore.formats.documents import end_of_value
+from lore.formats.folders import OPENING
 from lore.formats.lines import nonblank_lines
 from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_as, reader_of
 from lore.formats.unrecognised import LFS_POINTER, describe, find_foreign_file
@@ -134,7 +135,7 @@ def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
         return error
     text = head.removeprefix(BOM).strip()
     is_open = text[:1] == b"{" and end_of_value(memoryview(text), 0) == -1
-    what, hint = describe(head)
+    what, hint = describe(b"PK\x03\x04" if head.startswith(OPENING) else head)
     is_damaged = is_recording and not what
     if head.startswith(LFS_POINTER):
         is_damaged = path.endswith((*_RECORDINGS, *_DOCUMENTS))

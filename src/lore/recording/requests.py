@@ -152,10 +152,16 @@ def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
 
 
 def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
-    """Return a name for `Turn.response_id` that only copies of a request share; None without an id or usage."""
+    """Return a name for `Turn.response_id` that only copies of a request share; None if it is unknown.
+
+    Without an id, copies have equal times, prompts, answers and usage.
+    """
     # not the id alone: mocked servers give all responses one, and recorders replace ids by placeholders
-    usage = exchange.usage
-    if not exchange.response_id or usage is None:
+    usage, name = exchange.usage, exchange.response_id
+    if not name and exchange.at is not None:
+        output = exchange.output
+        name = f"{exchange.at} {crc32(output if isinstance(output, bytes) else output.raw):08x}"
+    if not name or usage is None:
         return None
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens
     sum_of_bytes = crc32((prompt.model or "").encode())  # without the middle messages: their length is in the name
@@ -163,7 +169,7 @@ def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
         prompt.head, islice(prompt.messages, _CHECKED), prompt.messages.since(max(0, len(prompt.messages) - _CHECKED))
     ):
         sum_of_bytes = crc32(segment.data, sum_of_bytes)
-    return f"{exchange.response_id} {len(prompt)} {sum_of_bytes:08x} {' '.join(map(str, counts))}"
+    return f"{name} {len(prompt)} {sum_of_bytes:08x} {' '.join(map(str, counts))}"
 
 
 def sort_by_time(reads: Iterable[Read]) -> Iterator[Read]:

@@ -36,6 +36,7 @@ from lore.recording.base import load_plugins
 ProjectName: TypeAlias = Callable[[str], str]  # a project's folder -> the name of the folder with its logs
 _NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
 _PI = re.compile(r"[/\\:]")
+_SEPARATORS, _UNSAFE = re.compile(r"[/\\:]+"), re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def project_name(folder: str) -> str:
@@ -46,6 +47,16 @@ def project_name(folder: str) -> str:
 def _pi_name(folder: str) -> str:
     below = folder[1:] if folder[:1] in ("/", "\\") else folder
     return f"--{_PI.sub('-', below)}--"
+
+
+def _dsh_name(folder: str) -> str:
+    slug = _SEPARATORS.sub("-", folder).lstrip("-") or "root"
+    return f"--{_UNSAFE.sub(lambda match: _escaped(match[0]), slug)[:251]}--"
+
+
+def _escaped(letters: str) -> str:
+    units = letters.encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"~{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def sha256_name(folder: str) -> str:
@@ -146,6 +157,9 @@ AGENTS: tuple[Agent, ...] = (
     Agent("kimi-code", "Kimi Code", ("kimi-code",), (
         Logs(("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions"), ("wire.jsonl",)),
     ), beside=beside.of_kimi_code),
+    Agent("deepseek-harness", "DeepSeek Harness", ("deepseek-harness",), (
+        Logs(("$DSH_HOME/sessions", "~/.dsh/sessions"), ("*.jsonl", "*.jsonl.zstd"), project=_dsh_name),
+    ), folder_at=(("cwd",),)),
     Agent("openhands", "OpenHands", ("openhands",), (
         Logs(("$OPENHANDS_CONVERSATIONS_DIR", "$OPENHANDS_PERSISTENCE_DIR/conversations", "~/.openhands/conversations"),
              ("base_state.json",)),
