@@ -77,7 +77,7 @@ def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
     for cause in causes:
         tokens_before = cached * (1 - cause.lost / size)
         if "same-to-the-api" in cause.qualifiers and tokens_before * (1 - NEAR) <= read <= tokens_before * (1 + NEAR):
-            shape = replace(cause, qualifiers=("read-ends-there",), override=None)
+            shape = replace(cause, qualifiers=("read-ends-there",), override="waste")
             return (shape, *(other for other in causes if other is not cause and other.code not in UNEXPLAINED))
     return causes
 
