@@ -128,6 +128,34 @@ def test_client_that_omits_reasoning_at_new_prompt_is_unsure(tmp_path):
     assert causes(verdicts) == [[("LORE115", "unattributable")]]
 
 
+@each("model, url, expected", [
+    ("qwen3-coder", CHAT, "waste"),  # a template had omitted it at the previous prompt already
+    ("anthropic/claude-opus-4.8", "https://openrouter.ai/api/v1/chat/completions", "waste"),  # it has no chat template
+])  # fmt: skip
+def test_reasoning_of_older_turn_is_charged_if_read_falls(tmp_path, model, url, expected):
+    old = [*HEAD, *loop(4), *NEXT]
+    new = [*HEAD, *loop(4, is_kept=False), *NEXT, *NEXT]
+    calls = [chat(n, [*prompt], read, whole, url, model=model) for n, (prompt, read, whole) in
+             enumerate(((old, 9_600, 10_200), (new, 6_600, 9_300)))]  # fmt: skip
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[("LORE115", expected)]]
+
+
+@each("model, url, codes", [
+    ("qwen3-coder", MESSAGES, [[("LORE107", "waste")]]), ("claude-opus-5", MESSAGES, [[("LORE107", "expected")]]),
+])  # fmt: skip
+def test_engine_behind_messages_api_reports_no_writes(tmp_path, model, url, codes):
+    """It reports writes of 0, and nothing read: that it had cached nothing was concluded."""
+
+    def request(number):
+        header = f"x-anthropic-billing-header: cc_version=2.1.200.a{number}; cch=0000{number};"
+        body = asks(*[text("user", f"{step}?") for step in range(number + 1)], model=model)
+        return {**body, "system": [{"type": "text", "text": header}, *body["system"]]}
+
+    calls = [call(20.0 * n, request(n), usage(0, 0, 6_400 + 20 * n), url=url) for n in range(2)]
+    assert causes(judged(tmp_path, *calls)[0]) == codes
+
+
 def test_client_that_omits_reasoning_within_turn_is_charged(tmp_path):
     calls = [
         chat(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), chat(1, [*HEAD, *loop(4, is_kept=False)], 6_600, 9_300, **VLLM)
