@@ -234,3 +234,44 @@ def test_change_of_system_prompt_loses_tools_after_it(tmp_path, url, lost):
     verdicts, _ = judged(tmp_path, *calls)
     assert causes(verdicts) == [[("LORE101", "waste")]]
     assert abs(verdicts[1].lost_tokens - lost) < 300
+
+
+@each("url, name", [(CHAT, "cache_salt"), (MESSAGES.replace("messages", "chat/completions"), "extra_key")])
+def test_other_salt_is_charged(tmp_path, url, name):
+    """Of vLLM and SGLang: requests with another value share no entry."""
+    calls = [chat(n, grown(n), 6_000 * (n == 1), 6_400 + 120 * n, url) for n in range(3)]
+    for number, exchange in enumerate(calls):
+        exchange["request"]["body"][name] = "a" if number < 2 else "b"
+    assert causes(judged(tmp_path, *calls)[0]) == [[], [("LORE122", "waste")]]
+
+
+def test_loss_below_a_block_is_a_note_without_reported_writes(tmp_path):
+    """Gemini read as much of the second object as of the first; a block of 128 would have been 60 tokens more."""
+    url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.5-flash:generateContent"
+
+    def request(number):
+        said = [{"role": ("user", "model")[n % 2], "parts": [{"text": f"{n}. " * 30}]} for n in range(2 * number + 1)]
+        bill = {"promptTokenCount": 9_060 + 60 * number, "cachedContentTokenCount": 8_900, "candidatesTokenCount": 4}
+        made = call(20.0 * number, {"cachedContent": f"cachedContents/{number}", "contents": said}, None, url=url)
+        made["response"]["body"] = {"candidates": [], "usageMetadata": bill}
+        return made
+
+    verdicts, _ = judged(tmp_path, *map(request, range(2)))
+    (cause,) = verdicts[1].causes
+    assert (cause.code, cause.kind, cause.qualifiers) == ("LORE122", "expected", ("little-lost",))
+
+
+@each("mark, code", [({"cache_control": {"type": "ephemeral"}}, "LORE128"), ({}, "LORE301")])
+def test_marked_prompt_of_qwen_lives_five_minutes(tmp_path, mark, code):
+    url = "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"
+
+    def request(number, at, read):
+        messages = grown(number)
+        messages[0] = {"role": "system", "content": [{"type": "text", "text": SYSTEM, **mark}]}
+        made = chat(number, messages, read, 6_100 + 120 * number, url, model="qwen3-max")
+        made["request"]["timestamp"] += at - 20.0 * number
+        made["response"]["timestamp"] = made["request"]["timestamp"] + 1
+        return made
+
+    verdicts, _ = judged(tmp_path, request(0, 0, 5_900), request(1, 60, 5_900), request(2, 460, 0))
+    assert [code for code, _ in causes(verdicts)[1]] == [code]
