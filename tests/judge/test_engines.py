@@ -251,12 +251,12 @@ def test_loss_below_a_block_is_a_note_without_reported_writes(tmp_path):
 
     def request(number):
         said = [{"role": ("user", "model")[n % 2], "parts": [{"text": f"{n}. " * 30}]} for n in range(2 * number + 1)]
-        bill = {"promptTokenCount": 9_060 + 60 * number, "cachedContentTokenCount": 8_900, "candidatesTokenCount": 4}
+        bill = {"promptTokenCount": 9_000 + 60 * number, "cachedContentTokenCount": 8_900, "candidatesTokenCount": 4}
         made = call(20.0 * number, {"cachedContent": f"cachedContents/{number}", "contents": said}, None, url=url)
         made["response"]["body"] = {"candidates": [], "usageMetadata": bill}
         return made
 
-    verdicts, _ = judged(tmp_path, *map(request, range(2)))
+    verdicts, _ = judged(tmp_path, *map(request, range(1, 3)))
     (cause,) = verdicts[1].causes
     assert (cause.code, cause.kind, cause.qualifiers) == ("LORE122", "expected", ("little-lost",))
 
