@@ -59,6 +59,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
     The segments before `first` were looked at in an earlier request.
     """
     prompt = turn.prompt
+    kind: CauseKind | None
     number = len(prompt.breakpoints) + prompt.auto_breakpoint  # also on one block (coder/mux#3112: "Found 5")
     if number:
         rule = allowed_breakpoints(rules(), turn) or _ANY_API
@@ -67,13 +68,14 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
         yield from _find_unmarkable(turn, rule)
         if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
-            kind: CauseKind | None = "unattributable" if turn.usage is not None else None
+            kind = "unattributable" if turn.usage is not None else None
             name = "cache_control"
             yield Broken(Code.BREAKPOINT_NOT_TAKEN, "parameters", name, d.BreakpointNotTaken("other-api", name), kind)
         is_doubled = rule.automatic and prompt.auto_breakpoint and prompt.breakpoints[-1:] == (len(prompt) - 1,)
         if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(_automatic(prompt)):
+            kind = "unattributable" if turn.usage is not None else None
             evidence = d.BreakpointNotTaken("automatic-lifetime")
-            yield Broken(Code.BREAKPOINT_NOT_TAKEN, "messages", path_at(prompt, len(prompt) - 1), evidence)
+            yield Broken(Code.BREAKPOINT_NOT_TAKEN, "messages", path_at(prompt, len(prompt) - 1), evidence, kind)
         elif rule.longest_first:
             yield from _find_out_of_order(prompt)
     yield from _find_foreign(turn, rules, first)
