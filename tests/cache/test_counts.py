@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.cache.counts import contradiction, lost_lifetime, read_everything, shortfall, too_few_tokens
+from lore.cache.counts import contradiction, expiry, lost_lifetime, read_everything, shortfall, too_few_tokens
 from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
@@ -164,3 +164,9 @@ def test_partial_recording_is_no_contradiction():
 def test_everything_is_read_up_to_the_last_block(dialect, previous_usage, current_usage, again):
     turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (previous_usage, current_usage)]
     assert read_everything(*turns) is again
+
+
+@each("pause, missed, expired", [(300.0, True, True), (299.9, True, False), (300.0, False, False)])
+def test_missed_entry_expires_at_its_lifetime(pause, missed, expired):
+    turns = [turn(parsed({"model": "claude-opus-5", "messages": []}), n + 1, sent=n * pause) for n in range(2)]
+    assert (expiry(*turns, 300.0, missed=missed) is not None) is expired

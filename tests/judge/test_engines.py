@@ -128,6 +128,34 @@ def test_client_that_omits_reasoning_at_new_prompt_is_unsure(tmp_path):
     assert causes(verdicts) == [[("LORE115", "unattributable")]]
 
 
+@each("model, url, expected", [
+    ("qwen3-coder", CHAT, "waste"),  # a template had omitted it at the previous prompt already
+    ("anthropic/claude-opus-4.8", "https://openrouter.ai/api/v1/chat/completions", "waste"),  # it has no chat template
+])  # fmt: skip
+def test_reasoning_of_older_turn_is_charged_if_read_falls(tmp_path, model, url, expected):
+    old = [*HEAD, *loop(4), *NEXT]
+    new = [*HEAD, *loop(4, is_kept=False), *NEXT, *NEXT]
+    calls = [chat(n, [*prompt], read, whole, url, model=model) for n, (prompt, read, whole) in
+             enumerate(((old, 9_600, 10_200), (new, 6_600, 9_300)))]  # fmt: skip
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[("LORE115", expected)]]
+
+
+@each("model, url, codes", [
+    ("qwen3-coder", MESSAGES, [[("LORE107", "waste")]]), ("claude-opus-5", MESSAGES, [[("LORE107", "expected")]]),
+])  # fmt: skip
+def test_engine_behind_messages_api_reports_no_writes(tmp_path, model, url, codes):
+    """It reports writes of 0, and nothing read: that it had cached nothing was concluded."""
+
+    def request(number):
+        header = f"x-anthropic-billing-header: cc_version=2.1.200.a{number}; cch=0000{number};"
+        body = asks(*[text("user", f"{step}?") for step in range(number + 1)], model=model)
+        return {**body, "system": [{"type": "text", "text": header}, *body["system"]]}
+
+    calls = [call(20.0 * n, request(n), usage(0, 0, 6_400 + 20 * n), url=url) for n in range(2)]
+    assert causes(judged(tmp_path, *calls)[0]) == codes
+
+
 def test_client_that_omits_reasoning_within_turn_is_charged(tmp_path):
     calls = [
         chat(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), chat(1, [*HEAD, *loop(4, is_kept=False)], 6_600, 9_300, **VLLM)
@@ -206,3 +234,44 @@ def test_change_of_system_prompt_loses_tools_after_it(tmp_path, url, lost):
     verdicts, _ = judged(tmp_path, *calls)
     assert causes(verdicts) == [[("LORE101", "waste")]]
     assert abs(verdicts[1].lost_tokens - lost) < 300
+
+
+@each("url, name", [(CHAT, "cache_salt"), (MESSAGES.replace("messages", "chat/completions"), "extra_key")])
+def test_other_salt_is_charged(tmp_path, url, name):
+    """Of vLLM and SGLang: requests with another value share no entry."""
+    calls = [chat(n, grown(n), 6_000 * (n == 1), 6_400 + 120 * n, url) for n in range(3)]
+    for number, exchange in enumerate(calls):
+        exchange["request"]["body"][name] = "a" if number < 2 else "b"
+    assert causes(judged(tmp_path, *calls)[0]) == [[], [("LORE122", "waste")]]
+
+
+def test_loss_below_a_block_is_a_note_without_reported_writes(tmp_path):
+    """Gemini read as much of the second object as of the first; a block of 128 would have been 60 tokens more."""
+    url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.5-flash:generateContent"
+
+    def request(number):
+        said = [{"role": ("user", "model")[n % 2], "parts": [{"text": f"{n}. " * 30}]} for n in range(2 * number + 1)]
+        bill = {"promptTokenCount": 9_000 + 60 * number, "cachedContentTokenCount": 8_900, "candidatesTokenCount": 4}
+        made = call(20.0 * number, {"cachedContent": f"cachedContents/{number}", "contents": said}, None, url=url)
+        made["response"]["body"] = {"candidates": [], "usageMetadata": bill}
+        return made
+
+    verdicts, _ = judged(tmp_path, *map(request, range(1, 3)))
+    (cause,) = verdicts[1].causes
+    assert (cause.code, cause.kind, cause.qualifiers) == ("LORE122", "expected", ("little-lost",))
+
+
+@each("mark, code", [({"cache_control": {"type": "ephemeral"}}, "LORE128"), ({}, "LORE301")])
+def test_marked_prompt_of_qwen_lives_five_minutes(tmp_path, mark, code):
+    url = "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"
+
+    def request(number, at, read):
+        messages = grown(number)
+        messages[0] = {"role": "system", "content": [{"type": "text", "text": SYSTEM, **mark}]}
+        made = chat(number, messages, read, 6_100 + 120 * number, url, model="qwen3-max")
+        made["request"]["timestamp"] += at - 20.0 * number
+        made["response"]["timestamp"] = made["request"]["timestamp"] + 1
+        return made
+
+    verdicts, _ = judged(tmp_path, request(0, 0, 5_900), request(1, 60, 5_900), request(2, 460, 0))
+    assert [code for code, _ in causes(verdicts)[1]] == [code]

@@ -183,6 +183,12 @@ def test_automatic_breakpoint_needs_an_api_that_has_it(host, codes):
     assert defect_codes(turn(parsed(body), call=Call(host), sent=1_789_000_000.0)) == codes
 
 
+@each("mark, codes", [(MARK, []), (HOUR, ["LORE180"])])
+def test_automatic_breakpoint_takes_lifetime_of_last_block(mark, codes):
+    """Anthropic's documentation: with another one the request is refused."""
+    assert defect_codes(claude(entry("user", text(mark=MARK)), system=[text(LONG)], cache_control=mark)) == codes
+
+
 def test_breakpoint_for_an_automatic_cache_is_a_note():
     request = turn(parsed({"model": "deepseek-chat", "messages": [entry("user", text(LONG, MARK))]}, "openai-chat"))
     assert defect_codes(request) == ["LORE180 expected"]

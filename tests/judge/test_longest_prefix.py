@@ -35,7 +35,7 @@ def test_last_request_is_compared_if_it_shares_more(tmp_path):
     assert break_codes(verdicts[2]) == ["LORE100"]
 
 
-@pytest.mark.parametrize(("pause", "code"), [(299.0, "LORE301"), (301.0, "LORE128")])
+@pytest.mark.parametrize(("pause", "code"), [(298.0, "LORE301"), (301.0, "LORE128")])
 def test_lifetime_counts_from_last_request_with_the_prefix(tmp_path, pause, code):
     # the second request read what the first one wrote, and so renewed it; the third had other tools
     verdicts, _ = judged(

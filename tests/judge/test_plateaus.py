@@ -121,7 +121,7 @@ def test_other_reads_are_no_plateau(turns):
     ({"call": LLAMA, "cache_prompt": False}, ("cache-prompt-off",), "cache_prompt is false"),
     ({"prompt_cache_key": None}, ("no-cache-key",), "without a prompt_cache_key"),
     ({"fields": {"user": lambda number: f"u{number}"}}, ("changing-key",), "user differs from request to request"),
-    ({"call": LLAMA, "fields": {"cache_salt": lambda number: f"s{number}"}}, ("changing-key",), "cache_salt differs"),
+    ({"call": LLAMA, "fields": {"session_id": lambda number: f"s{number}"}}, ("changing-key",), "session_id differs"),
 ])  # fmt: skip
 def test_plateau_names_what_the_request_shows(options, reasons, words):
     finding = plateau(talk(0, 0, 0, 0, 0, **options))

@@ -55,7 +55,8 @@ def test_fallen_read_ending_at_new_shape_names_it(read, code):
         for content, more in ((notes["content"], ()), (LONG, ("Go on.",)))
     ]
     verdict = judged(previous, current, usages=(Usage(3, 0, 11_000), Usage(3, read, 11_010 - read)))
-    assert (lead(verdict), verdict.unexplained_tokens) == (code, 11_000 - read)
+    lost = verdict.wasted_tokens if code == "LORE112" else verdict.unexplained_tokens
+    assert (lead(verdict), lost) == (code, 11_000 - read)
 
 
 @pytest.mark.parametrize(("seconds", "says"), [(599.0, False), (600.0, True)])

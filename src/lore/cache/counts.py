@@ -161,13 +161,13 @@ def pause_between(previous: Turn, current: Turn) -> float | None:
 def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool = False) -> Paused | None:
     """Return the pause between two requests if it is longer than the entries of the previous one live; else None.
 
-    `seconds` is their lifetime; with an unknown one, or an unknown pause, None. 2 % grace is allowed, none if usage
-    shows that they were `missed`.
+    `seconds` is their lifetime; with an unknown one, or an unknown pause, None. 2 % grace is allowed. If usage shows
+    that they were `missed`, a pause of exactly their lifetime is enough.
     """
     pause = pause_between(previous, current)
     if pause is None or seconds is None:
         return None
-    return Paused(pause, seconds) if pause > seconds * (1.0 if missed else GRACE) else None
+    return Paused(pause, seconds) if (pause >= seconds if missed else pause > seconds * GRACE) else None
 
 
 def hour_end(usage: Usage | None, before: int | None, lived: float | None = None) -> int | None:

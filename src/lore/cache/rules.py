@@ -240,11 +240,12 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
     """Return the seconds that a cache keeps an unused prefix by rule, whatever a breakpoint asks; None: unknown.
 
     The rule is `lifetime_long` if the request asks for that (`prompt_cache_retention` of `24h`, for models that read
-    it), else `lifetime_implicit` if the provider has a row of that name, else `lifetime`. If that row is missing or
-    unpublished, no other is tried.
+    it), else `lifetime_implicit` if the provider has a row of that name and the request no breakpoint, else `lifetime`.
+    If that row is missing or unpublished, no other is tried.
     """
     implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
-    rule = "lifetime" if implicit is None else "lifetime_implicit"
+    has_breakpoint = turn.basis is None and bool(turn.prompt.breakpoints)
+    rule = "lifetime" if implicit is None or has_breakpoint else "lifetime_implicit"
     asks_long = turn.basis is None and turn.prompt.params.get("prompt_cache_retention") == b'"24h"'
     if asks_long and not has_exact_breakpoints(turn.model):  # those ignore it
         rule = "lifetime_long"

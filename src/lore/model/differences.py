@@ -381,6 +381,7 @@ Difference: TypeAlias = (
 Unmarkable: TypeAlias = Literal[
     "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache", "section",
     "model", "other-api", "inside-result", "called-by-code",
+    "automatic-lifetime",
 ]  # fmt: skip
 # Text that programs write into prompts and that often differs in the next request, session or project.
 VaryingKind: TypeAlias = Literal[
@@ -404,6 +405,7 @@ _NO_EFFECT: dict[Unmarkable, str] = {
     "other-api": "this member is a cache breakpoint of another API",
     "inside-result": "a cache breakpoint is inside the content of a tool result instead of after it",
     "called-by-code": "a cache breakpoint is set on a call that code execution made, or on its result",
+    "automatic-lifetime": "the last block's breakpoint asks for another lifetime than the request's own cache_control",
 }
 _VARYING: dict[VaryingKind, str] = {
     "date": "a date", "clock": "a time of day", "directory": "a path of this machine or project", "id": "an id",

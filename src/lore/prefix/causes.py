@@ -22,7 +22,7 @@ from lore.model.deferred import pattern
 from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.labels import KNOWLEDGE_UPDATE
 from lore.model.limits import RESPELLED_SEGMENTS
-from lore.model.providers import has_exact_breakpoints, provider_of, without_platform
+from lore.model.providers import GATEWAYS, has_exact_breakpoints, provider_of, without_platform
 from lore.model.state import Change
 from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import message_start
@@ -80,8 +80,9 @@ def find_causes(
         section = None if place is None else place.section
         after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, d.BehindBreakpoint(), overlap.common)
         return (*fields, after_breakpoint, *tail)
-    has_template = current.dialect == "openai-chat" and provider not in _APIS
-    content = _explain_content(previous, current, overlap, changes, has_template=has_template)
+    maker = provider_of("", without_platform(current.model), "") if provider in GATEWAYS else provider
+    has_template = current.dialect == "openai-chat" and maker not in _APIS
+    content = _explain_content(previous, current, overlap, changes, has_template=has_template, has_fallen=bool(fell))
     if previous_call.session and current_call.session and previous_call.session != current_call.session:
         content = _name_reload(content, previous, "another-process", None)
     elif pause is not None and pause >= _RELOAD_SECONDS:
@@ -187,7 +188,13 @@ def lacks_breakpoints(prompt: Prompt, provider: str) -> bool:
 
 
 def _explain_content(
-    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, has_template: bool
+    previous: Prompt,
+    current: Prompt,
+    overlap: Overlap,
+    changes: Sequence[Change],
+    *,
+    has_template: bool,
+    has_fallen: bool,
 ) -> list[Cause]:
     """Explain the segments that are only spelled differently, then each section from where its content differs."""
     limit = count_cached_segments(previous)
@@ -200,7 +207,9 @@ def _explain_content(
             is_shorter = current.segment_at(overlap.canonical) is None
             evidence = d.PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
             causes.append(Cause(Code.PREFIX_MOVED, section, evidence, overlap.canonical))
-    may_omit_thinking = has_template and begins_user_turn(current)
+    # a template that omits earlier reasoning had done so in a previous prompt of the user, so the read had not fallen
+    was_omitted = has_fallen and begins_user_turn(previous)
+    may_omit_thinking = has_template and begins_user_turn(current) and not was_omitted
     causes = [cause for cause in causes if cause.position < limit]
     named: list[Cause] = []
     for cause in causes:

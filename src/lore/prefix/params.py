@@ -39,7 +39,8 @@ _FIELDS: dict[str, Code] = {
     **dict.fromkeys((
         "context_management", "anthropic_beta", "betas", "mcp_servers", "cachedContent",
         "cached_content", "prompt_cache_key", "output_config", "additionalModelRequestFields", "truncation",
-        "x-grok-conv-id", "container.skills", "prompt.id", "prompt.version", "prompt.variables",
+        "x-grok-conv-id", "container.skills", "prompt.id", "prompt.version", "prompt.variables", "cache_salt",
+        "extra_key",
     ), Code.REQUEST_FEATURES_CHANGED),
     **dict.fromkeys((
         "response_format", "output_format", "text.format", "output_config.format", "generationConfig.responseSchema",
@@ -80,7 +81,8 @@ _COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
         "x-grok-conv-id": "all",
     },
     "mistral": {"prompt_cache_key": "all"},  # docs.mistral.ai, prompt caching: the same for requests of one prefix
-    "": {},
+    # of vLLM and of SGLang: requests with another value share nothing (their documentation of prefix caching)
+    "": dict.fromkeys(("cache_salt", "extra_key"), "all"),
 }
 _SETTINGS: dict[str, Setting] = {
     Code.GENERATION_SETTINGS_CHANGED: "generation",

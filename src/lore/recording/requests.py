@@ -30,7 +30,7 @@ from lore.model.deferred import pattern
 from lore.model.events import Usage
 from lore.model.jsonslice import raw_members
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
-from lore.model.providers import model_in, provider_of
+from lore.model.providers import ENGINES, UNKNOWN, model_in, provider_of
 from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
@@ -43,7 +43,7 @@ from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording
 if TYPE_CHECKING:
     from lore.recording.opening import Options
 
-_AUTOMATIC = ("deepseek", "moonshot")  # providers whose caches take no breakpoints
+_AUTOMATIC = frozenset(("deepseek", "moonshot"))  # providers whose caches take no breakpoints
 _CHECKED = 8  # messages at each end that the name of a request's copies depends on
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -133,13 +133,16 @@ class RequestRecording(Recording):
 def _without_uncounted_writes(exchange: Exchange, prompt: Prompt) -> Usage | None:
     """Return an exchange's usage; writes of 0 are unknown if the cache is automatic, whatever API answers for it.
 
-    DeepSeek, Moonshot and Z.ai answer Anthropic's API, too, and always report no writes: their caches count none.
+    DeepSeek, Moonshot, Z.ai and engines answer Anthropic's API, too, and always report no writes: their caches count
+    none. A host that is not listed and serves another maker's model is such a server.
     """
-    usage, model = exchange.usage, (prompt.model or "").rpartition("/")[2].lower()
+    usage, call, model = exchange.usage, exchange.call, (prompt.model or "").rpartition("/")[2].lower()
     if usage is None or usage.write_tokens != 0:
         return usage
-    providers = {provider_of(exchange.call.endpoint, model, prompt.dialect), provider_of("", model, "")}
-    is_automatic = model.startswith("glm-") or not providers.isdisjoint(_AUTOMATIC)
+    host, maker = provider_of(call.endpoint, model, prompt.dialect), provider_of("", model, "")
+    is_other = bool(call.endpoint) and host == UNKNOWN and maker not in (UNKNOWN, "anthropic")
+    is_automatic = model.startswith("glm-") or not _AUTOMATIC.isdisjoint((host, maker))
+    is_automatic |= is_other or call.answered_by in ENGINES
     return msgspec.structs.replace(usage, write_tokens=None) if is_automatic else usage
 
 

@@ -77,7 +77,7 @@ def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
     for cause in causes:
         tokens_before = cached * (1 - cause.lost / size)
         if "same-to-the-api" in cause.qualifiers and tokens_before * (1 - NEAR) <= read <= tokens_before * (1 + NEAR):
-            shape = replace(cause, qualifiers=("read-ends-there",), override=None)
+            shape = replace(cause, qualifiers=("read-ends-there",), override="waste")
             return (shape, *(other for other in causes if other is not cause and other.code not in UNEXPLAINED))
     return causes
 
@@ -284,14 +284,17 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with `little-lost` causes if usage shows that it lost less than a block, or 1 % of the prompt.
 
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
-    and is expected. Only usage that reports writes shows so small a loss.
+    and is expected. Without reported writes usage shows no loss so small: less than a block counts, but not 0 tokens.
     """
     usage, lead = pair.current.usage, pair.leading
-    if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.previous):
+    if lead is None or usage is None or counts.first_pass_read(usage) is None:
         return pair
     tokens, _source = lost_tokens(pair, lead)
-    block = counts.block_tokens(pair.previous)
-    limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
+    block, limit = counts.block_tokens(pair.previous), 0.0
+    if counts.bills_writes(pair.previous):
+        limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
+    elif tokens:
+        limit = block
     if pair.short is None or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"

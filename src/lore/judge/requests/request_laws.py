@@ -59,7 +59,8 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
     The segments before `first` were looked at in an earlier request.
     """
     prompt = turn.prompt
-    number = len(prompt.breakpoints) + prompt.auto_breakpoint
+    kind: CauseKind | None
+    number = len(prompt.breakpoints) + prompt.auto_breakpoint  # also on one block (coder/mux#3112: "Found 5")
     if number:
         rule = allowed_breakpoints(rules(), turn) or _ANY_API
         if rule.most and number > rule.most:
@@ -67,10 +68,15 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
         yield from _find_unmarkable(turn, rule)
         if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
-            kind: CauseKind | None = "unattributable" if turn.usage is not None else None
+            kind = "unattributable" if turn.usage is not None else None
             name = "cache_control"
             yield Broken(Code.BREAKPOINT_NOT_TAKEN, "parameters", name, d.BreakpointNotTaken("other-api", name), kind)
-        if rule.longest_first:
+        is_doubled = rule.automatic and prompt.auto_breakpoint and prompt.breakpoints[-1:] == (len(prompt) - 1,)
+        if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(_automatic(prompt)):
+            kind = "unattributable" if turn.usage is not None else None
+            evidence = d.BreakpointNotTaken("automatic-lifetime")
+            yield Broken(Code.BREAKPOINT_NOT_TAKEN, "messages", path_at(prompt, len(prompt) - 1), evidence, kind)
+        elif rule.longest_first:
             yield from _find_out_of_order(prompt)
     yield from _find_foreign(turn, rules, first)
     yield from find_settings(turn, rules)
@@ -202,15 +208,23 @@ _INNER = ("function", "toolSpec", "providerOptions")
 def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:
     """Yield the first breakpoint that asks for a longer lifetime than one before it."""
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
-    lives = [(at, lifetime_of(value) or FIVE_MINUTES) for at, value in marks]
+    lives = [(at, _lifetime(value)) for at, value in marks]
     if prompt.auto_breakpoint:  # on the last block
-        lives.append((len(prompt) - 1, lifetime_of(prompt.params["cache_control"]) or FIVE_MINUTES))
+        lives.append((len(prompt) - 1, _lifetime(_automatic(prompt))))
     for (first, shorter), (at, longer) in pairwise(lives):
         before, segment = prompt.segment_at(first), prompt.segment_at(at)
         if longer > shorter and before is not None and segment is not None:
             evidence = d.LifetimesOutOfOrder(longer, shorter, before.path)
             yield Broken(Code.LIFETIMES_OUT_OF_ORDER, segment.section, segment.path, evidence, at=at)
             return
+
+
+def _automatic(prompt: Prompt) -> bytes:
+    return prompt.params["cache_control"]
+
+
+def _lifetime(value: bytes) -> float:
+    return lifetime_of(value) or FIVE_MINUTES
 
 
 # text that is new in each request
