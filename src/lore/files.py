@@ -1,7 +1,8 @@
 """Read files up to the length they had when opened, write files atomically, lock files; a user's folders.
 
-Only the standard library is imported, because the status line uses this module. Locks are `flock`, on Windows
-`LockFileEx`, which prevents others from reading the locked bytes, so lore locks one byte after the end of any file.
+Only the standard library and lore's errors are imported, because the status line uses this module. Locks are `flock`,
+on Windows `LockFileEx`, which prevents others from reading the locked bytes, so lore locks one byte after the end of
+any file.
 Source: learn.microsoft.com, "LockFileEx function (fileapi.h)", read 2026-11-26.
 """
 
@@ -18,10 +19,15 @@ from contextlib import contextmanager, suppress
 from io import SEEK_END, SEEK_SET, BufferedWriter, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lore.errors import LoreError
+
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["append", "make_folder", "replaced", "synchronise_folder", "try_lock"]
+__all__ = [
+    "OTHER_OUTPUT", "append", "make_folder", "open_capture", "replaced", "synchronise_folder", "try_lock",
+    "write_error",
+]  # fmt: skip
 
 _AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
 _LOCK_BYTE = 1 << 30  # upper half of the offset of the byte that is locked: 4 EiB
@@ -151,6 +157,33 @@ def lock(descriptor: int, patience: float) -> bool:
             return False
         time.sleep(PAUSE)
     return True
+
+
+OTHER_OUTPUT = "name another file with --output"
+
+
+def open_capture(path: str, label: str, command: str, *, is_new: bool = False) -> int:
+    """Open and lock a file of mode 600 for one process of a command, and return its descriptor.
+
+    `is_new`: it must not exist yet. Raises OSError, ValueError; LoreError if another process of the command has it.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags | (os.O_EXCL if is_new else 0), 0o600)
+    try:
+        synchronise_folder(os.path.dirname(os.path.abspath(path)))
+        is_held = try_lock(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if not is_held:
+        os.close(descriptor)
+        raise LoreError(f"{label} is being written by another {command}", hint=OTHER_OUTPUT)
+    return descriptor
+
+
+def write_error(label: str, reason: str) -> LoreError:
+    """Return the error of a file that cannot be written."""
+    return LoreError(f"cannot write {label}: {reason}", hint=OTHER_OUTPUT)
 
 
 def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> None:

@@ -214,10 +214,10 @@ def test_stale_session_is_not_compacted(session):
 
 def test_locked_agent_and_user_are_skipped(session):
     notes = []
-    continuous = Continuous(session, GAP, Dependencies(Extractive(), tell=notes.append), agent="a")
+    continuous = Continuous(session, GAP, Dependencies(Extractive(), tell=notes.append))
     for number in range(1, 5):
         exchange(session, number, number)
-    with trylock("memory:", "a", "ada"):
+    with trylock("memory:", *continuous.activity.owner):
         assert continuous.before_turn(NOW + 500) is None
     assert "another compaction is at work" in notes[-1]
     assert dividers(session) == []
@@ -240,12 +240,13 @@ def test_hooks_of_the_guide_compact_a_session():
     assert stored.user_messages == 12
 
 
-def test_nested_process_compacts_nothing(session):
+def test_nested_process_compacts_nothing(session, monkeypatch):
     notes = []
     for number in range(1, 5):
         exchange(session, number, number)
     means = Dependencies(Extractive(), tell=notes.append)
-    assert Continuous(session, GAP, means, environ={"LORE_NESTED": "source"}).before_turn(NOW + 500) is None
+    monkeypatch.setenv("LORE_NESTED", "source")
+    assert Continuous(session, GAP, means).before_turn(NOW + 500) is None
     assert "inside a source" in notes[0]
 
 

@@ -37,6 +37,16 @@ def test_interleaved_conversations_are_separate_chains():
     assert chains_of(first[0], second[0], first[1], second[1]) == ["main", "chain-2", "main", "chain-2"]
 
 
+def test_window_of_one_exchange_stays_one_chain():
+    windows = body("a"), body("a", assistant("b"), "c"), body("c", assistant("d"), "e"), body("e", assistant("f"), "g")
+    assert set(chains_of(*windows)) == {"main"}
+    received = exchange(output=dumps({"role": "assistant", "content": "Another answer, which nobody sends back. " * 2}))
+    assert chains_of((windows[1], received), windows[2]) == ["main", "main"]  # its answer is too short to be compared
+    other = body("c", assistant(LONG), "e")
+    assert chains_of((windows[1], received), other) == ["main", "chain-2"]
+    assert chains_of(windows[1], body("c", "d")) == ["main", "chain-2"]
+
+
 def test_repeating_only_the_beginning_is_a_fork():
     requests = body("a", assistant("b"), "c"), body("a"), body("a", assistant("b"), "c", "d")
     assert chains_of(*requests) == ["main", "chain-2", "main"]

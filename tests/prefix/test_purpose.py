@@ -14,6 +14,7 @@ from lore.prefix.purpose import (
     is_summary,
     last_user_texts,
     retells,
+    retells_words,
 )
 from model.making import assistant, body, parsed
 from prefix.pairs import tool_result, user
@@ -144,3 +145,9 @@ def test_summary_retells_names_of_the_messages():
     assert retells(segment("In lore/parse.py, parse_line was changed; test_empty_line passes now."), removed)
     assert not retells(segment("In lore/store.py, save_all was changed; test_full_disk passes now."), removed)
     assert not retells(segment("It was changed, and all is well now."), removed)
+
+
+def test_short_summary_repeats_words_of_the_messages():
+    removed = segments("Repair the parser.", assistant("The parser is repaired; two tests are still open."))
+    assert retells_words(segment("The parser is done; two tests are open."), removed)
+    assert not retells_words(segment("Mind the weather forecast of tomorrow."), removed)

@@ -178,6 +178,38 @@ def test_compaction_by_a_policy_passes(dialect) -> None:
     assert_prefix_stable(requests)
 
 
+def talk(exchanges: int) -> list[dict]:
+    pairs = (
+        (f"Repair part {n} of the parser.", f"Part {n} of the parser is done; its tests are in the same folder.")
+        for n in range(exchanges)
+    )
+    sides = [({"role": "user", "content": asked}, {"role": "assistant", "content": said}) for asked, said in pairs]
+    return [message for side in sides for message in side] + [{"role": "user", "content": "Go on."}]
+
+
+SHORT = {"role": "user", "content": "The parser is done; its part 5 is open."}
+
+
+def test_short_summary_of_many_messages_passes() -> None:
+    assert_prefix_stable([body(1, messages=talk(6)), body(1, messages=[SHORT, *talk(6)[-3:]])])
+
+
+@pytest.mark.parametrize(("text", "exchanges", "finding"), [
+    ("Mind the forecast of tomorrow's weather.", 6, "LORE125 compaction (no certain cause)"),
+    ("[12 earlier messages of the parser were removed]", 6, "LORE100 prefix-moved (waste)"),
+    (SHORT["content"], 2, "LORE100 prefix-moved (waste)"),
+])  # fmt: skip
+def test_text_that_sums_nothing_up_fails(text, exchanges, finding) -> None:
+    messages = talk(exchanges)
+    current = [{"role": "user", "content": text}, *messages[-3:]]
+    assert finding in failure([body(1, messages=messages), body(1, messages=current)])
+
+
+def test_sliding_window_of_one_exchange_fails() -> None:
+    windows = [body(1, messages=talk(6)[start : start + 3]) for start in (0, 2, 4)]
+    assert "2 messages were removed" in failure(windows)
+
+
 def test_unused_allowance_is_a_warning() -> None:
     with pytest.warns(LoreWarning, match="allow=tools-reordered: no request needs this"):
         assert_prefix_stable([body(1), body(2)], allow="tools-reordered")

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 import lore
-from lore.errors import LoreError
+from lore.errors import LoreError, MisuseError
 from lore.model.events import Append
 from lore.model.items import UserMessage
 from lore.session import Session, event
@@ -337,3 +337,9 @@ def test_closed_session_refuses_every_change(call, tmp_path):
     assert caught.value.hint.startswith("open it again")
     assert (session.state, session.close()) == (before, None)
     assert session.messages()[0].text == "one"
+
+
+def test_session_id_has_to_be_a_text():
+    with pytest.raises(MisuseError) as caught:
+        lore.open("memory:", 5, model="claude-opus-5")
+    assert (caught.value.message, caught.value.hint) == ("session_id is an int", "give a text")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -59,19 +59,19 @@ class Continuous:
     """
 
     def __init__(
-        self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
-        memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
-        explain: Tell | None = None, activity: SessionActivity | None = None, waiting: Waiting | None = None,
+        self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *,
+        memory: SessionMemory | None = None, explain: Tell | None = None, activity: SessionActivity | None = None,
+        waiting: Waiting | None = None,
     ) -> None:  # fmt: skip
         if fault := "" if settings is None else settings.fault():
             raise LoreError(f"compaction: {fault}")
         self.stored = stored
         self.is_locked = False  # the last compaction was skipped because another one holds the lock
-        self._agent, self._memory, self._tell = agent, memory, dependencies.tell
+        self._memory, self._tell = memory, dependencies.tell
         self._turn_ended: float | None = None
         self._work: tuple[ExitStack, Future[Prepared]] | None = None  # the lock, and what a thread prepares
         is_unset = settings is None and memory is None
-        self._is_off = is_unset or is_nested(environ)
+        self._is_off = is_unset or is_nested(os.environ)
         if self._is_off and not is_unset:
             self._tell("nothing is compacted: this runs inside a source or summariser of a compaction")
         self.activity = activity or SessionActivity(Session.events_of(stored.log()))
@@ -177,8 +177,7 @@ class Continuous:
 
     def _acquire_lock(self, lock: ExitStack) -> bool:
         """Acquire the lock of this agent and user; False if it is held, or another writer has changed the session."""
-        agent, user = self.activity.owner
-        self.is_locked = not lock.enter_context(trylock(self.stored.store, self._agent or agent, user))
+        self.is_locked = not lock.enter_context(trylock(self.stored.store, *self.activity.owner))
         if self.is_locked:
             self._tell("another compaction is at work for this agent and user: skipped")
         elif self._is_current():

@@ -139,7 +139,7 @@ def judge_cadence(inputs: PolicyInput) -> Firing | str:
     if count <= inputs.activity.compacted:
         return f"no exchange ended since the last compaction; {reason}"
     if not count or count % settings.continuous_interval:
-        return reason
+        return f"{count:,} finished exchanges are no multiple of {settings.continuous_interval:,} (continuous_interval)"
     return _between_exchanges_fault(inputs) or _prune_for("cadence", inputs, reason)
 
 

@@ -47,8 +47,9 @@ class Hands(NamedTuple):
 class _WatchedSession:
     """What is known of a session between two looks."""
 
-    header: SessionStarted  # another session may have its name by now
-    memory: SessionMemory | None  # None: nothing of it is remembered
+    head: Head | None = None  # as it was looked at; None: not yet
+    header: SessionStarted | None = None  # another session may have its name by now
+    memory: SessionMemory | None = None  # None: nothing of it is remembered
     waiting: Waiting = field(default_factory=Waiting)
     looks_again: bool = False  # even if it does not change
     learnt_moves: int = 0  # how far it had moved when it was learnt from
@@ -68,7 +69,6 @@ class Watch:
         self._store, self._settings, self._hands = store, settings, hands
         self._divider: DividerPlace = divider
         self._memory, self._gap_secs = memory, 0 if memory is None else memory.gap_secs
-        self._heads: dict[str, Head] = {}  # of the sessions, as they were looked at
         self._seen: dict[str, _WatchedSession] = {}
 
     def run(self) -> int:
@@ -83,18 +83,18 @@ class Watch:
 
     def look(self) -> int:
         """Look once: compact sessions that have changed and are due, learn from idle ones."""
-        count, heads = 0, {summary.session_id: summary.head for summary in drop_reserved(self._store.list())}
-        for name in self._heads.keys() - heads.keys():
-            del self._heads[name]
-            self._seen.pop(name, None)
-        again = {name for name, seen in self._seen.items() if seen.looks_again}
+        heads = {summary.session_id: summary.head for summary in drop_reserved(self._store.list())}
+        self._seen = {name: self._seen.get(name) or _WatchedSession() for name in heads}
+        count = 0
         for name, head in heads.items():
-            if self._heads.get(name) != head or name in again:
+            watched = self._seen[name]
+            if watched.head != head or watched.looks_again:
+                watched.head = head
                 count += self._try(self._compact, name)
-                self._heads[name] = head
         now = self._hands.clock()
-        for name in [name for name, seen in self._seen.items() if is_idle(self._gap_secs, seen.silent_since, now)]:
-            self._try(self._learn, name)
+        for name, watched in list(self._seen.items()):
+            if is_idle(self._gap_secs, watched.silent_since, now):
+                self._try(self._learn, name)
         return count
 
     def _try(self, do: Callable[[str], bool], session_id: str) -> bool:
@@ -155,10 +155,10 @@ class Watch:
         header = activity.header
         if header is None:  # no store accepts such a session: another program wrote it
             raise StoreError("the log has no header", hint=verify_hint(self._store.url))
-        watched = self._seen.get(session_id)
-        if watched is None or watched.header != header:
+        watched = self._seen[session_id]
+        if watched.header != header:
             memory = None if self._memory is None else self._memory.of_session(header)
-            watched = self._seen[session_id] = _WatchedSession(header, memory)
+            watched = self._seen[session_id] = _WatchedSession(watched.head, header, memory)
         stored = StoredSession(self._store, data, rules=Assembly(divider=self._divider))
 
         def with_session_name(tell: Tell) -> Tell:

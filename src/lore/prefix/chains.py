@@ -24,6 +24,7 @@ from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPAR
 from lore.model.providers import place_in
 from lore.model.turn import Call, Exchange, Output, Prompt, StreamedOutput, Turn
 from lore.prefix import likeness, purpose
+from lore.prefix.blocks import message_start
 from lore.prefix.overlap import count_cached_segments, count_shared_segments, iterate_from
 
 _SEGMENT_BYTES = 256  # that a segment costs in addition to its data
@@ -201,7 +202,22 @@ class Chains:
             unwrapped = likeness.has_same_system(old.prompt, prompt) and likeness.has_lost_wrapper(old.prompt, prompt)
             if unwrapped and not self._reply_keys(old):  # the request would hold a recorded reply
                 return old
+        if is_turn and chain is None:
+            chain = next((chain for chain in recent if self._has_slid(chain, prompt)), None)
         return chain
+
+    def _has_slid(self, chain: _KnownChain, prompt: Prompt) -> bool:
+        """Return whether a request begins with the message that ended the chain's: its window is one exchange long."""
+        previous = chain.prompt
+        start = message_start(previous, len(previous.messages) - 1) if len(previous.messages) else 0
+        last = [segment.data for segment in previous.messages.since(start)]
+        first = [segment.data for segment in islice(prompt.messages, len(last))]
+        if not start or first != last or not purpose.last_user_texts(previous):
+            return False
+        answers, received = likeness.answer_keys(prompt, len(last)), self._reply_keys(chain)
+        is_answer = len(prompt.messages) > len(last) and likeness.is_model_message(prompt.messages[len(last)])
+        is_known = not (answers and received) or bool(answers & received)
+        return is_answer and is_known and likeness.has_same_head(previous, prompt)
 
     def _has_other_answer(self, chain: _KnownChain, prompt: Prompt) -> bool:
         """Return whether a request with other tools has another answer after the chain's messages than it received."""

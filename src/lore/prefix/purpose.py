@@ -27,7 +27,8 @@ _SIDE_CALL_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
 _TEXT_BYTES = 4096  # at a text's beginning that show its kind
 _MOST_BLOCKS = 32  # of one message, or before the model's first answer
 _MOST_KEPT = 1024  # segments of a user's messages that an agent may keep before its summary
-_PLACEHOLDER = 240  # characters: a shorter text replaces messages that were cut, and retells nothing
+_SHORT = 240  # characters: a shorter text may replace messages that were cut, and retell nothing
+_FEWEST_SPACES = 4  # of a sentence
 
 # Side calls
 
@@ -214,6 +215,7 @@ _CUT = pattern(
 )
 _HEADING_CHARACTERS = 400  # at a text's beginning, in which its heading is
 _TERM = pattern(r"[A-Za-z_][\w-]*(?:[./:][\w-]+)+|[a-z]+[A-Z]\w+|\w+_\w[\w]*|#?\d{3,}|\b[A-Z][A-Z0-9]{3,}\b")
+_LONG_WORD = pattern(r"\w{4,}")
 _MOST_TERMS, _FEWEST_FOUND, _FOUND_SHARE = 64, 3, 0.6
 _SEALED = pattern(rb'"type"\s*:\s*"compaction(?:_summary)?"')
 
@@ -255,11 +257,15 @@ def has_summary_heading(segment: Segment) -> bool:
 
 
 def is_placeholder(segment: Segment) -> bool:
-    """Return whether a text has under 240 characters, or under 480 that say that something was left out."""
+    """Return whether a text has under 480 characters that say that something was left out, or is no sentence."""
     text = (block_of(segment).text or "").strip()
-    if len(text) < 2 * _PLACEHOLDER and _CUT.search(text) is not None:
-        return True
-    return len(text) < _PLACEHOLDER and _FIRST_WORDS.match(text.lower()) is None  # that would be a short summary
+    return len(text) < 2 * _SHORT and (_CUT.search(text) is not None or text.count(" ") < _FEWEST_SPACES)
+
+
+def is_short(segment: Segment) -> bool:
+    """Return whether a text has under 240 characters, and does not begin as a summary."""
+    text = (block_of(segment).text or "").strip()
+    return len(text) < _SHORT and _FIRST_WORDS.match(text.lower()) is None
 
 
 def retells(segment: Segment, removed: Iterable[Segment]) -> bool:
@@ -268,5 +274,19 @@ def retells(segment: Segment, removed: Iterable[Segment]) -> bool:
     missing = {term.encode("utf-8", "replace") for term in terms}
     for lost in removed:
         missing -= {term for term in missing if term in lost.data}
-    count = len(terms) - len(missing)
-    return count >= _FEWEST_FOUND and count >= _FOUND_SHARE * len(terms)
+    return _are_most_found(len(terms), len(missing))
+
+
+def retells_words(segment: Segment, removed: Iterable[Segment]) -> bool:
+    """Return whether at least 3 and 60 % of a short text's words of 4 letters or more are in the removed segments."""
+    words = set(_LONG_WORD.findall((block_of(segment).text or "").lower()))
+    missing = {word.encode("utf-8", "replace") for word in words}
+    for lost in removed:
+        lowered = lost.data.lower()
+        missing -= {word for word in missing if word in lowered}
+    return _are_most_found(len(words), len(missing))
+
+
+def _are_most_found(count: int, missing: int) -> bool:
+    found = count - missing
+    return found >= _FEWEST_FOUND and found >= _FOUND_SHARE * count

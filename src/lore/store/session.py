@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from lore.conversation import with_lock
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.strict import JsonObject, Tools, check_event, check_time, reject_unknown_names
+from lore.events.strict import JsonObject, Tools, check_event, check_time, expect, reject_unknown_names
 from lore.fold.timeline import index_of
 from lore.model import events as e
 from lore.model.canonical import encode as encode_json
@@ -388,6 +388,7 @@ def open_session(
     >>> session.created_at, session.leaf_id
     ('2026-11-20T10:00:00Z', 'demo')
     """
+    expect(session_id, str, "session_id", "a text")
     is_url = isinstance(store, str)
     opened = open_store(store, tell) if is_url else store
     continued = partial(

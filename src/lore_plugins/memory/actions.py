@@ -15,7 +15,7 @@ from lore.fold import Folding
 from lore.model import FoldedSession as State
 from lore.model import SessionStarted
 from lore.session import Session
-from lore.store import Clock, Store, Tell, ignore, is_reserved
+from lore.store import Store, Tell, ignore, is_reserved
 from lore.store import now as now_utc
 from lore_plugins.memory import audit, buckets, identities, results
 from lore_plugins.memory.agent import NOTHING_NEW, AgentMemory, configured_model
@@ -194,7 +194,7 @@ NO_MODEL = (
 
 def extract_session(
     store: Store, session_id: str, user: str | None, agent: str | None, memory: MemorySettings,
-    compaction: Compaction | None, *, tell: Tell, clock: Clock = now_utc, again: bool = False,
+    compaction: Compaction | None, *, tell: Tell, again: bool = False,
 ) -> results.MemoryExtracted:  # fmt: skip
     """Learn from the new part of a stored session, or all of it (`again`); raise LoreError for another user's."""
     if is_reserved(session_id):
@@ -205,7 +205,7 @@ def extract_session(
         raise LoreError(f"session {session_id!r} belongs to user {header.user_id!r}", hint="leave --user out")
     owner = identities.bucket(user or header.user_id, agent or header.agent_id)
     is_forked = header.parent_session_id is not None
-    agent_memory = _agent_memory(store, owner, memory, compaction, session_id, tell, clock, is_forked)
+    agent_memory = _agent_memory(store, owner, memory, compaction, session_id, tell, is_forked=is_forked)
     folding = Folding(State())
     for event in events:
         folding.apply(event)
@@ -219,15 +219,15 @@ def extract_session(
 
 def dream(
     store: Store, user: str | None, agent: str | None, memory: MemorySettings, compaction: Compaction | None, *,
-    tell: Tell, clock: Clock = now_utc,
+    tell: Tell,
 ) -> results.MemoryDreamt:  # fmt: skip
     """Make topics of the known texts; raise LoreError if the agent is not opted in."""
-    return _agent_memory(store, identities.bucket(user, agent), memory, compaction, None, tell, clock).consolidate()
+    return _agent_memory(store, identities.bucket(user, agent), memory, compaction, None, tell).consolidate()
 
 
 def _agent_memory(
     store: Store, owner: identities.MemoryBucket, memory: MemorySettings, compaction: Compaction | None,
-    session_id: str | None, tell: Tell, clock: Clock, is_forked: bool = False,
+    session_id: str | None, tell: Tell, *, is_forked: bool = False,
 ) -> AgentMemory:  # fmt: skip
     """Return an agent's memory with the configured model; LoreError without opt-in, or inside a summariser."""
     reason = identities.memory_refusal(memory, owner.agent, is_forked=is_forked)
@@ -238,6 +238,6 @@ def _agent_memory(
         raise LoreError(f"a source or summariser of a compaction cannot use memory ({NESTED} is set)")
     ask, window = configured_model(compaction, tell)
     return AgentMemory(
-        store, identities.bucket_to_write(memory, owner), clock=clock, session_id=session_id, ask=ask, window=window,
+        store, identities.bucket_to_write(memory, owner), clock=now_utc, session_id=session_id, ask=ask, window=window,
         tell=tell, agent=owner.agent,
     )  # fmt: skip

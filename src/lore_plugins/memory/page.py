@@ -42,7 +42,7 @@ from starlette.routing import Mount, Route
 from lore.errors import LoreError
 from lore.report import counted, quote, visible
 from lore.run import ADDRESS
-from lore.store import Clock, Store
+from lore.store import Store
 from lore.store import now as now_utc
 from lore_plugins.memory import actions, report
 from lore_plugins.memory.identities import valid_user
@@ -66,9 +66,9 @@ class MemoryPage:
 
     def __init__(
         self, connect: Callable[[], AbstractContextManager[Store]], store: str, port: int, tell: Callable[[str], None],
-        *, settings: Path, clock: Clock = now_utc,
+        *, settings: Path,
     ) -> None:  # fmt: skip
-        self._connect, self._store, self._tell, self._clock, self._settings = connect, store, tell, clock, settings
+        self._connect, self._store, self._tell, self._settings = connect, store, tell, settings
         names = (ADDRESS, "localhost")
         self._hosts = (*(f"{name}:{port}" for name in names), *(names if port == 80 else ()))
         self.token = secrets.token_urlsafe(32)
@@ -106,7 +106,7 @@ class MemoryPage:
         notes = list[str]()
         user, agent = _owner(request)
         with self._connect() as store:
-            memory = actions.read_memory(store, user, agent, now=self._clock(), tell=notes.append)
+            memory = actions.read_memory(store, user, agent, now=now_utc(), tell=notes.append)
         agents = [part for part in memory.agents if any(part.counts.values())]
         return self._page("user.html", user=user, agent=agent, notes=notes, agents=agents)
 
@@ -157,7 +157,7 @@ class MemoryPage:
             current_digest = _digest(self._read(store, user, agent))
             if not hmac.compare_digest(digest.encode("utf-8", "surrogatepass"), current_digest.encode()):
                 return self._question(store, user, agent, _STALE_NOTE)
-            result = actions.wipe_memory(store, user, agent, now=self._clock(), tell=notes.append)
+            result = actions.wipe_memory(store, user, agent, now=now_utc(), tell=notes.append)
         return self._page("done.html", title="Wiped", texts=[report.describe_wipe(result), *notes], user=user)
 
     def show_switch(self, _: Request, notes: Sequence[str] = ()) -> Response:
@@ -181,10 +181,10 @@ class MemoryPage:
         return answer
 
     def _wipe_now(self, store: Store, request: Request) -> MemoryWiped:
-        return actions.wipe_memory(store, *_owner(request), now=self._clock(), tell=self._tell)
+        return actions.wipe_memory(store, *_owner(request), now=now_utc(), tell=self._tell)
 
     def _read(self, store: Store, user: str, agent: str | None) -> MemoryShown:
-        return actions.read_memory(store, user, agent, now=self._clock())
+        return actions.read_memory(store, user, agent, now=now_utc())
 
     def _page(self, name: str, status: int = 200, *, notes: Sequence[str] = (), **values: object) -> Response:
         shared = {"style": Markup(_style()), "store": self._store, "notes": notes}  # noqa: S704 - lore's own file

@@ -27,14 +27,13 @@ from typing import Any
 import orjson
 
 from lore.errors import LoreError, reason_of
-from lore.files import append, synchronise_folder, try_lock
+from lore.files import OTHER_OUTPUT, append, open_capture, write_error
 from lore.model import format_timestamp
 from lore.recording import show
 from lore.store import Tell
 
 OPENING = b'"lore_capture"'  # the first member of a capture's first record
 _EVERY = 0.9  # seconds between two flushes: a flush may delay a `write`
-_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Journal:
@@ -53,9 +52,8 @@ class Journal:
         self.has_file = True  # false once it was removed for lack of records
         try:
             self._open()
-            synchronise_folder(os.path.dirname(os.path.abspath(path)))
         except (OSError, ValueError) as error:
-            raise self._write_error(reason_of(error)) from None
+            raise write_error(self.label, reason_of(error)) from None
         self.begin = self.end  # where the records of this run begin
         self.number = 1  # of the file, increased when a new one is started under the name
         self.failed = ""  # why the last append failed
@@ -65,12 +63,9 @@ class Journal:
         self._thread = Thread(target=self._flush_regularly, name="lore-record-sync", daemon=True)
         self._thread.start()
 
-    def _write_error(self, reason: str) -> LoreError:
-        return LoreError(f"cannot write {self.label}: {reason}", hint="name another file with --output")
-
     def _open(self) -> None:
-        """Open and lock the file, and find its end. Raises OSError, ValueError, LoreError."""
-        self._descriptor = os.open(self.path, _FLAGS, 0o600)
+        """Open the file, and find its end. Raises OSError, ValueError, LoreError."""
+        self._descriptor = open_capture(self.path, self.label, "lore record")
         try:
             self.torn = self._recover()
         except BaseException:
@@ -79,9 +74,7 @@ class Journal:
             raise
 
     def _recover(self) -> int:
-        """Lock the file, find the end of the last whole record, cut off the rest, and return its length."""
-        if not try_lock(self._descriptor):
-            raise LoreError(f"{self.label} is being written by another lore record", hint="name another --output")
+        """Find the end of the last whole record, cut off the rest, and return its length."""
         size = self.end = os.lseek(self._descriptor, 0, os.SEEK_END)
         if not size:
             return 0
@@ -89,7 +82,7 @@ class Journal:
             first = data[:4096].lstrip()
             self.end = data.rfind(b"\n") + 1
         if not first[:64].startswith(b"{" + OPENING) and OPENING[: len(first) - 1] != first[1:]:
-            raise LoreError(f"{self.label} was not written by lore record", hint="name another --output")
+            raise LoreError(f"{self.label} was not written by lore record", hint=OTHER_OUTPUT)
         if self.end < size:
             os.ftruncate(self._descriptor, self.end)
         return size - self.end
@@ -98,7 +91,7 @@ class Journal:
         """Append the first record of a run, which is repeated in each new file. Raises LoreError."""
         self._opening = self._missing = line
         if not self._append(b""):
-            raise self._write_error(self.failed)
+            raise write_error(self.label, self.failed)
 
     def append(self, line: bytes, number: int = 0) -> int:
         """Append a record; return the number of its file, or 0 and set `failed`.

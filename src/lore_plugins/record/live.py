@@ -144,7 +144,7 @@ class LiveProcess:
         context = multiprocessing.get_context("spawn")
         theirs, self._ours = context.Pipe(duplex=False)
         self._process = context.Process(
-            target=_print, args=(theirs, path, begin, dated, content), name="lore-record-live", daemon=True
+            target=_print_verdicts, args=(theirs, path, begin, dated, content), name="lore-record-live", daemon=True
         )
         with starting_processes():
             self._process.start()
@@ -156,7 +156,7 @@ class LiveProcess:
         self._process.join()
 
 
-def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool) -> None:
+def _print_verdicts(ended: Connection, path: str, begin: int, dated: Dated, content: bool) -> None:
     """Print verdicts until the other end of a pipe is closed, then the remaining ones."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
         if hasattr(signal, name):

@@ -114,9 +114,9 @@ class Proxy:
 
     def __init__(
         self, routes: Routes, journal: Journal, client: httpx.AsyncClient, hosts: frozenset[str], run: str, token: str,
-        tell: Callable[[str], None], *, clock: Callable[[], float] = time.time,
+        tell: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self._routes, self._hosts, self._run, self._tell, self._clock = routes, hosts, run, tell, clock
+        self._routes, self._hosts, self._run, self._tell = routes, hosts, run, tell
         self._token = b"/" + token.encode()
         self._journal, self._client, self._signer = journal, client, Signer()
         self._past_messages = set[str]()
@@ -125,7 +125,7 @@ class Proxy:
     def open(self, version: str) -> None:
         """Write the first record of this run. Raises LoreError."""
         upstreams = {route.name: route.origin for route in self._routes.routes}
-        record = {"lore_capture": 1, "at": format_timestamp(self._clock()), "lore": version, "upstreams": upstreams}
+        record = {"lore_capture": 1, "at": format_timestamp(time.time()), "lore": version, "upstreams": upstreams}
         self._journal.open_run(line_of(record))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -143,7 +143,7 @@ class Proxy:
             return
         self.counts.calls += 1
         self.counts.open += 1
-        call = RecordedCall(f"{self._run}-{self.counts.calls}", self._journal, self._clock)
+        call = RecordedCall(f"{self._run}-{self.counts.calls}", self._journal, time.time)
         try:
             await self._pass(call, scope, headers, *destination, receive=receive, send=send, may_sign=has_token)
         finally:

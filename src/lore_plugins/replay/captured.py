@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from lore.errors import LoreError, Where, reason_of
-from lore.files import append, synchronise_folder, try_lock
+from lore.files import OTHER_OUTPUT, append, open_capture, write_error
 from lore.model import RECORD_BYTES, REPLAY, UTILITY, encode, raw_members, sliced_members, text_of
 from lore.recording import show
 
@@ -77,7 +77,7 @@ class CaptureFile:
         try:
             append(self._descriptor, line, self._end)
         except OSError as error:
-            raise _write_error(self.label, error) from None
+            raise write_error(self.label, reason_of(error)) from None
         self._end += len(line)
         self.digests.append(digest_of(request.payload.body))
 
@@ -100,8 +100,8 @@ class CaptureFile:
     def _digest(self, line: bytes, number: int, at: int) -> str:
         replayed = sliced_members((raw_members(line) or {}).get("replay", b""))
         if replayed.get("v") != str(VERSION).encode() or replayed.get("sha256", b"")[:1] != b'"':
-            message, hint = f"{self.label} was not written by lore replay", "name another --output"
-            raise LoreError(message, hint=hint, where=Where(self.label, number, at))
+            message = f"{self.label} was not written by lore replay"
+            raise LoreError(message, hint=OTHER_OUTPUT, where=Where(self.label, number, at))
         salt = text_of(replayed.get("salt", b'""'))
         self.salt = salt if number == 1 and re.fullmatch("[0-9a-f]{8}", salt) else self.salt
         return text_of(replayed["sha256"])
@@ -114,19 +114,14 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
     Raise LoreError if it exists (without either), is held by another process, or cannot be written.
     """
     label = show(path)
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    new = 0 if resume or force else os.O_EXCL
     try:
-        descriptor = os.open(path, flags | new, 0o600)
+        descriptor = open_capture(path, label, "lore replay", is_new=not resume and not force)
     except (OSError, ValueError) as error:
-        raise _write_error(label, error) from None
+        raise write_error(label, reason_of(error)) from None
     existed = os.fstat(descriptor).st_size > 0
     try:
         if not os.path.isfile(path):
-            raise LoreError(f"{label} is not a regular file", hint="name another --output")
-        if not try_lock(descriptor):
-            raise LoreError(f"{label} is being written by another lore replay", hint="name another --output")
-        synchronise_folder(os.path.dirname(os.path.abspath(path)))
+            raise LoreError(f"{label} is not a regular file", hint=OTHER_OUTPUT)
         file = CaptureFile(descriptor, path)
         if force and not resume:
             file.empty()
@@ -136,7 +131,3 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
             with suppress(OSError):  # without any answer no file remains
                 os.unlink(path)
         os.close(descriptor)
-
-
-def _write_error(label: str, error: OSError | ValueError) -> LoreError:
-    return LoreError(f"cannot write {label}: {reason_of(error)}", hint="name another file with --output")

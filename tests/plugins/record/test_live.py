@@ -25,7 +25,7 @@ def test_live_quotes_content_only_with_v(content, capsys, monkeypatch):
     theirs, ours = Pipe(duplex=False)
     ours.close()
 
-    live._print(theirs, str(CAPTURE), 0, PACKAGED, content)
+    live._print_verdicts(theirs, str(CAPTURE), 0, PACKAGED, content)
 
     printed = capsys.readouterr().err
     assert "turn 2" in printed

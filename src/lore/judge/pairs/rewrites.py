@@ -36,6 +36,7 @@ from lore.prefix.overlap import has_same_content
 from lore.prefix.volatile import find_topic, find_volatile_word
 
 _OPENING = 8  # segments after the divergence among which a summary would be
+_LEAST_COMPACTED = 4  # messages that a text of a sentence may sum up: a window that slides removes an exchange of two
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # any other is content of the recording
 _CLOCK = pattern(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
 
@@ -76,9 +77,13 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
     removed = _list_removed(previous, current, begin)
     if is_by_model or not any(map(is_model_message, removed)) or purpose.is_placeholder(segment):
         return None
+    is_short = purpose.is_short(segment)
+    if is_short and sum(part.kind == "envelope" for part in removed) < _LEAST_COMPACTED:
+        return None
     if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
         return None
-    if purpose.has_summary_heading(segment) or purpose.retells(segment, removed):
+    retells = purpose.retells_words if is_short else purpose.retells
+    if purpose.has_summary_heading(segment) or retells(segment, removed):
         return _compaction(previous, current, begin, segment, "sums-up")
     return replace(_compaction(previous, current, begin, segment, "unclear"), override="unattributable")
 
