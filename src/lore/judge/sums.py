@@ -106,7 +106,7 @@ def names_in(evidence: Evidence) -> tuple[str, ...]:
     if isinstance(evidence, ModelChanged):
         return tuple(model for model in (evidence.before, evidence.after) if model is not None)
     if isinstance(evidence, RoutedElsewhere):
-        name = evidence.provider_after or evidence.deployment_after
+        name = evidence.provider_after or evidence.deployment_after or evidence.region_after
     elif isinstance(evidence, Rerouted):
         name = evidence.host_after
     else:

@@ -438,10 +438,10 @@ class RequestEnds:
 
 
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
-    """Return the fields that select a cache: model asked for, dialect, endpoint, account, provider, deployment.
+    """Return the fields that select a cache: model asked for, dialect, endpoint, account, provider, deployment, region.
 
     Of the endpoint, query, model and the word for streaming are left out. A missing value is an empty text, for
     the model None, and so the same for all.
     """
     call, prompt = turn.call, turn.prompt
-    return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, call.answered_by, call.deployment
+    return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, *call.answerer

@@ -198,7 +198,7 @@ def _can_read(previous: Turn, current: Turn) -> bool:
     if not after.breakpoints and before.breakpoints and not after.auto_breakpoint:
         return False
     calls = previous.call, current.call
-    if len({(call.account, call.betas, call.answered_by, call.deployment) for call in calls}) > 1:
+    if len({(call.account, call.betas, *call.answerer) for call in calls}) > 1:
         return False
     if place_in(calls[0].endpoint) != place_in(calls[1].endpoint) or changed_parameters(previous, current):
         return False

@@ -370,15 +370,17 @@ class Rerouted(EvidenceFact, frozen=True):
 
 
 class RoutedElsewhere(EvidenceFact, frozen=True):
-    """A router sent the request to another provider or deployment than the previous one.
+    """A router sent the request to another provider, deployment or region than the previous one.
 
-    Shown by the providers, else by the deployments, else by answers that this recording did not receive.
+    Shown by the providers, else by deployments, else by regions, else by answers that this recording did not receive.
     """
 
     provider_before: Name | None = None  # that answered the previous request; None: not recorded
     provider_after: Name | None = None  # that answered this request; None: not recorded
     deployment_before: Name | None = None  # that answered the previous request; None: not recorded
     deployment_after: Name | None = None  # that answered this request; None: not recorded
+    region_before: Name | None = None  # of Azure, that answered the previous request; None: not recorded
+    region_after: Name | None = None  # of Azure, that answered this request; None: not recorded
     unreceived: int = 0  # answers between the two requests that this recording did not receive
     ids: tuple[Name, ...] = ()  # beginnings of call ids, if they come from several providers
 
@@ -388,6 +390,8 @@ class RoutedElsewhere(EvidenceFact, frozen=True):
         elif self.deployment_before is not None:
             deployments = f"{self.deployment_after}, and {self.deployment_before} for the previous request"
             who = f"the router chose deployment {deployments}"
+        elif self.region_before is not None:
+            who = f"region {self.region_after} answered, and {self.region_before} the previous request"
         else:
             verb = "was" if self.unreceived == 1 else "were"
             who = f"{count_of(self.unreceived, 'answer')} between the two {verb} not received in this recording"
