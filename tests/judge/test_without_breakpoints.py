@@ -82,6 +82,22 @@ def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
     assert only_finding(path)["code"] == code
 
 
+@pytest.mark.parametrize(("read", "entries"), [(104_960, 6), (99_968, 1)])
+def test_read_shows_which_reasoning_was_dropped(read, entries, tmp_path):
+    """The second prompt seemed to keep the reasoning of the first one, whose place was then named for the third."""
+    rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
+    rollout.thought().message("assistant", "done").count(104_000, 99_968)
+    rollout.user("and now?").thought().call("c2").result("c2").count(105_000, 103_936)
+    rollout.thought().call("c3").result("c3").count(110_000, 104_960)
+    rollout.thought().message("assistant", "that, too").count(125_000, 109_952)
+    rollout.user("thanks").message("assistant", "welcome").count(124_900, read)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(rollout.data())
+    finding = only_finding(path)
+    assert (finding["code"], finding["evidence"]["exact"]) == ("LORE116", True)
+    assert finding["evidence"]["entries"] == entries
+
+
 @pytest.mark.parametrize(("read", "code"), [(99_712, "LORE116"), (9_984, "LORE128")])
 def test_read_up_to_dropped_reasoning_did_not_expire(read, code, tmp_path):
     """Reads 8 seconds after the documented ten minutes, a block or two short, were called expired."""
