@@ -98,6 +98,19 @@ def test_read_shows_which_reasoning_was_dropped(read, entries, tmp_path):
     assert finding["evidence"]["entries"] == entries
 
 
+@pytest.mark.parametrize(("read", "codes"), [(99_968, ["LORE116"]), (102_912, []), (69_888, ["LORE130"])])
+def test_dropped_reasoning_is_named_after_poor_read(read, codes, tmp_path):
+    """The request before the prompt read 40,000 tokens, so that the prompt's read of all that it could was no fall."""
+    rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
+    rollout.thought().call("c2").result("c2").count(104_000, 99_968)
+    rollout.thought().message("assistant", "done").count(108_000, 40_064)
+    rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(rollout.data())
+    findings = json.loads(lore("check", str(path), "--json").out)["findings"]
+    assert [finding["code"] for finding in findings if finding["turn"] == 4] == codes
+
+
 @pytest.mark.parametrize(("read", "code"), [(99_712, "LORE116"), (9_984, "LORE128")])
 def test_read_up_to_dropped_reasoning_did_not_expire(read, code, tmp_path):
     """Reads 8 seconds after the documented ten minutes, a block or two short, were called expired."""
