@@ -247,9 +247,9 @@ def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> f
     return float(paid / MILLION)
 
 
-# Causes that only usage, times and verdicts show, so that they have no place in the prompt.
+# Causes without a place in the prompt: the model, and what only usage, times and verdicts show.
 _WITHOUT_PLACE = BY_USAGE | {
-    Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING,
+    Code.MODEL_CHANGED, Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING,
 }  # fmt: skip
 
 
