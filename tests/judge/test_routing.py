@@ -313,7 +313,7 @@ def test_other_model_has_no_path(tmp_path):
     verdicts, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000)),
-        call(10, asks(text("user", "Find the error. " * 60), *TWO[1:], model="claude-opus-4-8"), usage(0, 7200)),
+        call(10, asks(text("user", "Find the bug. " * 60 + "!"), *TWO[1:], model="claude-opus-4-8"), usage(0, 7200)),
     )
     results = [result for _, result in findings_of(verdicts[1].pair, Place("calls.jsonl"))]
     assert [(result.code, result.section, result.json_path) for result in results] == [("LORE119", "model", None)]
