@@ -249,7 +249,8 @@ def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> f
 
 # Causes without a place in the prompt: the model, and what only usage, times and verdicts show.
 _WITHOUT_PLACE = BY_USAGE | {
-    Code.MODEL_CHANGED, Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING,
+    Code.MODEL_CHANGED, Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY,
+    Code.BREAKPOINTS_MISSING,
 }  # fmt: skip
 
 
