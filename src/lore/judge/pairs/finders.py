@@ -268,7 +268,7 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
     if sign.name == "tools-delta":
         return e.ToolsAnnounced(sign.names, sign.removed, servers)
     line = sign.line if sign.name == "resume" else None  # other signals are next to the request
-    return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None, line)
+    return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None, line, sign.removed)
 
 
 def find_other_provider(facts: PairFacts) -> e.Evidence | None:

@@ -78,8 +78,12 @@ class SignSeen(EvidenceFact, frozen=True):
     before: Content | None = None  # the previous value of a setting or version
     after: Content | None = None  # the new value of it
     line: int | None = None  # the line of the log that shows it; None: it is next to the request
+    removed: tuple[Name, ...] = ()  # those of the names that are gone
 
     def sentence(self) -> str:
+        if self.sign == "instructions-delta" and self.names and self.removed == self.names:
+            names = f"MCP server{'s' * (len(self.names) > 1)} {join_names(self.names)}"
+            return f"{names} dropped out: the client withdrew the instructions"
         text = SIGNS[self.sign] + ("" if self.line is None else f" (line {self.line:,} of the log)")
         if self.before is not None or self.after is not None:
             text += f" from {self.before or 'nothing'} to {self.after or 'nothing'}"
@@ -118,6 +122,8 @@ class ToolsAnnounced(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         servers = f"MCP server{'s' * (len(self.servers) > 1)} {join_names(self.servers)}"
         changes = list_changes(("added", self.added), ("removed", self.removed))
+        if self.servers and self.removed and not self.added:
+            return f"{servers} dropped out: the client removed {join_names(self.removed)} from its tools"
         who = servers if self.servers else "the client"
         return f"{who} announced other tools during the session" + (f": {changes}" if changes else "")
 
