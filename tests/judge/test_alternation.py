@@ -42,7 +42,7 @@ def test_value_that_changes_each_time_is_not_alternating(tmp_path):
 def ask_openai(model, texts, usages, **fields):
     """Return calls of OpenAI's chat API; `fields` has one value of each parameter for each request."""
     calls = []
-    for number, (words, usage) in enumerate(zip(texts, usages, strict=True)):
+    for number, (words, counts) in enumerate(zip(texts, usages, strict=True)):
         body = {"model": model, "messages": words}
         body |= {name: values[number] for name, values in fields.items()}
         whole, read, write = usage
