@@ -45,7 +45,7 @@ def ask_openai(model, texts, usages, **fields):
     for number, (words, counts) in enumerate(zip(texts, usages, strict=True)):
         body = {"model": model, "messages": words}
         body |= {name: values[number] for name, values in fields.items()}
-        whole, read, write = usage
+        whole, read, write = counts
         details = {"cached_tokens": read} | ({"cache_write_tokens": write} if write else {})
         bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": details}
         calls.append(call(number * 10.0, body, bill, url="https://api.openai.com/v1/chat/completions"))

@@ -3,7 +3,7 @@
 import pytest
 
 from judge.captures import TEXT, asks, break_codes, call, compared_turn, judged, text, usage
-from lore.judge.base import findings_of
+from lore.judge.findings import findings_of
 from lore.model.cause import Place
 from lore.model.evidence import ModelChanged, Rerouted, RoutedElsewhere
 

@@ -17,11 +17,11 @@ from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import served_by
-from lore.judge.base import paid_again, price_of
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
 from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, find_dispute, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
+from lore.judge.prices import paid_again, price_of
 from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
 from lore.model import evidence as e
 from lore.model.cause import Cause, Qualifier

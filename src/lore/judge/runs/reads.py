@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 
 from lore.cache import counts
 from lore.cache.rules import DatedRules
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.pairs.unexplained import changed_parameters
