@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
+
 from cli.running import lore
 from formats.codex import Rollout
-from judge.captures import SYSTEM, TEXT, call, judged
+from judge.captures import SYSTEM, TEXT, asks, break_codes, call, judged, text, usage
 
 
 def breaks_by_turn(tmp_path, efforts):
@@ -40,10 +42,10 @@ def test_value_that_changes_each_time_is_not_alternating(tmp_path):
 def ask_openai(model, texts, usages, **fields):
     """Return calls of OpenAI's chat API; `fields` has one value of each parameter for each request."""
     calls = []
-    for number, (words, usage) in enumerate(zip(texts, usages, strict=True)):
+    for number, (words, counts) in enumerate(zip(texts, usages, strict=True)):
         body = {"model": model, "messages": words}
         body |= {name: values[number] for name, values in fields.items()}
-        whole, read, write = usage
+        whole, read, write = counts
         details = {"cached_tokens": read} | ({"cache_write_tokens": write} if write else {})
         bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": details}
         calls.append(call(number * 10.0, body, bill, url="https://api.openai.com/v1/chat/completions"))
@@ -100,3 +102,38 @@ def test_system_prompt_that_flips_is_charged_each_time(tmp_path):
     assert codes == [[("LORE100", "waste")]] * 4
     assert [verdict.lost_tokens for verdict in verdicts[2:]] == [896, 896, 896]
     assert ["alternates" in verdict.causes[0].qualifiers for verdict in verdicts[1:]] == [False, True, True, True]
+
+
+WATCHER = "You watch an agent at work and note what a person should know of it. " * 200
+
+
+def loop(question, system, tools, begin):
+    """Return four calls of one loop, every second of a recording: each reads what the previous one left."""
+    messages, calls = [text("user", question)], []
+    for number in range(4):
+        bill = usage(0, begin) if number == 0 else usage(begin + 200 * (number - 1), 200)
+        calls.append(call(2.0 * number, asks(*messages, system=system, tools=tools), bill))
+        messages += (text("assistant", f"{begin} {number}, as I said before."), text("user", f"go on {number}"))
+    return calls
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+@pytest.mark.parametrize("question", ["Find the bug. " * 60, "Note what happens. " * 60])
+@pytest.mark.parametrize(("system", "tools"), [
+    (WATCHER, ("note", "read")), (WATCHER, ("ls", "cat")), (SYSTEM, ("note", "read"))
+])  # fmt: skip
+@pytest.mark.parametrize("gap", [1.0, 0.4])
+def test_background_loop_is_no_part_of_main_loop(tmp_path, system, tools, question, has_ids, gap):
+    """Its first request was compared with the main loop's: other tools, another system prompt, or sent together."""
+    calls = loop("Find the bug. " * 60, SYSTEM, ("ls", "cat"), 7_000)
+    for own, other in zip(calls, loop(question, system, tools, 3_000), strict=True):
+        for part in ("request", "response"):
+            other[part]["timestamp"] = own[part]["timestamp"] + gap
+        other["response"]["body"]["id"] = own["response"]["body"]["id"] + "-b"
+        if has_ids:
+            for number, exchange in enumerate((own, other)):
+                exchange["request"]["headers"] = {"x-claude-code-session-id": f"session-{number}"}
+        calls = [*calls, other]
+    calls.sort(key=lambda exchange: exchange["request"]["timestamp"])
+    verdicts, _ = judged(tmp_path, *calls)
+    assert [break_codes(verdict) for verdict in verdicts] == [[]] * 8

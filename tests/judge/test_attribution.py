@@ -8,7 +8,7 @@ from cache.talk import ONE_BY_ONE, bill
 from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.cache.base import Prediction
-from lore.judge.base import findings_of
+from lore.judge.findings import findings_of
 from lore.judge.pairs.outside import find_other_endpoint
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.what_if import make_paid_turn

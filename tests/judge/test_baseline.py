@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from helpers.each import each
 from lore.errors import LoreError
 from lore.judge import baseline as store
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.model.cause import Place
 from lore.model.evidence import Told
 

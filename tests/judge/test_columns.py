@@ -4,8 +4,8 @@ import pytest
 
 from helpers.each import each
 from judge.judged import leading_kind
-from lore.judge.base import finding
 from lore.judge.chains.chain import ComparedChain
+from lore.judge.findings import finding
 from lore.judge.pairs.pair import dispute_of
 from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage, Verdict

@@ -4,7 +4,7 @@ import pytest
 
 from helpers.each import each
 from judge.captures import MARK, SYSTEM, asks, break_codes, call, judged, text, tool, usage
-from lore.judge.base import findings_of
+from lore.judge.findings import findings_of
 from lore.model.cause import Place
 from lore.model.evidence import BreakpointsDropped
 

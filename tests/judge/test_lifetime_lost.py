@@ -4,7 +4,7 @@ import pytest
 
 from judge.captures import SYSTEM, call, judged, text, usage
 from lore.cache.predictor import Predictor
-from lore.judge.base import findings_of
+from lore.judge.findings import findings_of
 from lore.model.cause import Place
 from lore.run.rules import load
 

@@ -1,6 +1,6 @@
 """Messages of findings: built from the finding's fields, each fact once."""
 
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.model import evidence as e
 from lore.model.cause import Place, RuledOut
 from lore.model.differences import BlockChanged, ResultRewritten

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from helpers.each import each
 from lore.errors import LoreError
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.judge.policy import BudgetEntries, Exempt, PerPath, Policy, Ruling
 from lore.model.cause import Place
 from lore.model.evidence import TailReplaced, Told

@@ -2,8 +2,8 @@
 
 import pytest
 
-from judge.captures import asks, break_codes, call, compared_turn, judged, text, usage
-from lore.judge.base import findings_of
+from judge.captures import TEXT, asks, break_codes, call, compared_turn, judged, text, usage
+from lore.judge.findings import findings_of
 from lore.model.cause import Place
 from lore.model.evidence import ModelChanged, Rerouted, RoutedElsewhere
 
@@ -84,6 +84,26 @@ def test_deployments_of_a_gateway_are_compared(tmp_path):
     )
     assert [break_codes(verdict) for verdict in verdicts] == [[], ["LORE170"], []]
     assert evidence(verdicts[1]) == RoutedElsewhere(deployment_before="d1", deployment_after="d2")
+
+
+@pytest.mark.parametrize(("region", "codes"), [
+    ("Sweden Central", ["LORE170"]), ("East US", ["LORE301"]), ("", ["LORE301"])
+])  # fmt: skip
+def test_other_azure_region_is_routing(tmp_path, region, codes):
+    url = "https://contoso.azure-api.net/openai/deployments/gpt-5/chat/completions?api-version=2025-04-01-preview"
+    talk = [{"role": "system", "content": TEXT * 400}, {"role": "user", "content": "Find the bug."}]
+    more = [{"role": "assistant", "content": "In a.py."}, {"role": "user", "content": "Mend it."}]
+    calls = [(talk, "East US"), (talk + more, "East US"), (talk + more * 2, region)]
+    verdicts, _ = judged(tmp_path, *(
+        call(10 * at, {"model": "gpt-5", "messages": messages}, {
+            "prompt_tokens": 6_000 + 20 * at, "completion_tokens": 9,
+            "prompt_tokens_details": {"cached_tokens": 5_888 if at == 1 else 0},
+        }, url=url, headers={"x-ms-region": where} if where else {})
+        for at, (messages, where) in enumerate(calls)
+    ))  # fmt: skip
+    assert [break_codes(verdict) for verdict in verdicts] == [[], [], codes]
+    if codes == ["LORE170"]:
+        assert evidence(verdicts[2]) == RoutedElsewhere(region_before="East US", region_after="Sweden Central")
 
 
 def test_organisations_that_responses_name_are_compared(tmp_path):
@@ -286,6 +306,17 @@ def test_alias_moved_to_another_snapshot_is_named(tmp_path, snapshots, read, cod
         assert result.evidence == ModelChanged(*snapshots, "claude-opus-5")
         assert "from claude-opus-5-20260724 to claude-opus-5-20260901" in result.message
         assert (result.actor, result.kind, "snapshot" in result.fix) == ("author", "expected", True)
+
+
+def test_other_model_has_no_path(tmp_path):
+    """The finding named the text that had changed, too."""
+    verdicts, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(text("user", "Find the bug. " * 60 + "!"), *TWO[1:], model="claude-opus-4-8"), usage(0, 7200)),
+    )
+    results = [result for _, result in findings_of(verdicts[1].pair, Place("calls.jsonl"))]
+    assert [(result.code, result.section, result.json_path) for result in results] == [("LORE119", "model", None)]
 
 
 def test_renamed_model_that_reads_everything_is_no_break(tmp_path):

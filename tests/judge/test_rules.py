@@ -3,8 +3,8 @@
 import pytest
 
 from helpers.each import each
-from lore.judge.base import finding, findings_of, findings_of_problems, fingerprint
 from lore.judge.chains.chain import ComparedChain
+from lore.judge.findings import finding, findings_of, findings_of_problems, fingerprint
 from lore.judge.policy import Ruling, decide_pair
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem

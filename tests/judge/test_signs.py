@@ -67,6 +67,17 @@ def test_first_image_in_a_log_is_a_possible_cause():
     assert talk.lead.code == "LORE301"
 
 
+@pytest.mark.parametrize(("sign", "sentence"), [
+    (Sign("instructions-delta", (), ("docs",)), "MCP server docs dropped out: the client withdrew the instructions"),
+    (Sign("instructions-delta", ("docs",)), "the client announced other instructions of tool servers: docs"),
+    (Sign("tools-delta", (), ("mcp__docs__find",)),
+     "MCP server docs dropped out: the client removed mcp__docs__find from its tools"),
+    (Sign("tools-delta", (), ("WebFetch",)), "the client announced other tools during the session: removed WebFetch"),
+])  # fmt: skip
+def test_tool_server_that_dropped_out_is_named(sign, sentence):
+    assert dropped(opened(), signs=(sign,)).evidence.sentence() == sentence
+
+
 @pytest.mark.parametrize(("verdict", "code"), [("messages_changed", "LORE118"), ("system_changed", "LORE159")])
 def test_first_image_agrees_with_a_messages_verdict(verdict, code):
     lead = dropped(opened(), signs=("image",), verdict=verdict)
@@ -88,6 +99,7 @@ def test_signal_without_a_fall_is_no_cause(sign):
     (Sign("tools-delta", ("web__search__run", "mcp__x"), ("xmcp__y__z",)),  # a tool of no server may have such a name
      ToolsAnnounced(("web__search__run", "mcp__x"), ("xmcp__y__z",))),
     (Sign("skill", ("a", "b", "c", "d", "e")), SignSeen("skill", ("a", "b", "c", "d", "e"))),
+    (Sign("instructions-delta", ("a",), ("b",)), SignSeen("instructions-delta", ("a", "b"), removed=("b",))),
 ])  # fmt: skip
 def test_evidence_has_the_names_of_the_signal(sign, evidence):
     assert dropped(opened(), signs=(sign,)).evidence == evidence

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from lore.judge.agreement import Transition, measure_agreement
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.judge.policy import Decision
 from lore.judge.totals import CauseCost, count_findings, list_costliest
 from lore.model.cause import Place, RuledOut

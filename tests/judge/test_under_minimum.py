@@ -6,7 +6,8 @@ from helpers.each import each
 from judge.captures import SYSTEM as LONG
 from judge.captures import asks, call, judged, text, usage
 from judge.foretelling import PLACE, SYSTEM, answered_turn, bill, body, chain_codes, chain_findings
-from lore.judge.base import TurnVerdict, findings_of
+from lore.judge.base import TurnVerdict
+from lore.judge.findings import findings_of
 from lore.judge.requests.lint import Linter
 from lore.model.differences import BelowMinimum
 from lore.model.turn import Call

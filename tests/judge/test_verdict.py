@@ -9,7 +9,7 @@ from judge.foretelling import PLACE, START
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.predictor import LazyTranscriptPredictor
 from lore.cache.transcripts import Predicted
-from lore.judge.base import findings_of
+from lore.judge.findings import findings_of
 from lore.judge.pairs.pair import provider_verdict
 from lore.model.events import Usage, Verdict
 from lore.model.state import Change

@@ -82,6 +82,35 @@ def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
     assert only_finding(path)["code"] == code
 
 
+@pytest.mark.parametrize(("read", "entries"), [(104_960, 6), (99_968, 1)])
+def test_read_shows_which_reasoning_was_dropped(read, entries, tmp_path):
+    """The second prompt seemed to keep the reasoning of the first one, whose place was then named for the third."""
+    rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
+    rollout.thought().message("assistant", "done").count(104_000, 99_968)
+    rollout.user("and now?").thought().call("c2").result("c2").count(105_000, 103_936)
+    rollout.thought().call("c3").result("c3").count(110_000, 104_960)
+    rollout.thought().message("assistant", "that, too").count(125_000, 109_952)
+    rollout.user("thanks").message("assistant", "welcome").count(124_900, read)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(rollout.data())
+    finding = only_finding(path)
+    assert (finding["code"], finding["evidence"]["exact"]) == ("LORE116", True)
+    assert finding["evidence"]["entries"] == entries
+
+
+@pytest.mark.parametrize(("read", "codes"), [(99_968, ["LORE116"]), (102_912, []), (69_888, ["LORE130"])])
+def test_dropped_reasoning_is_named_after_poor_read(read, codes, tmp_path):
+    """The request before the prompt read 40,000 tokens, so that the prompt's read of all that it could was no fall."""
+    rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
+    rollout.thought().call("c2").result("c2").count(104_000, 99_968)
+    rollout.thought().message("assistant", "done").count(108_000, 40_064)
+    rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(rollout.data())
+    findings = json.loads(lore("check", str(path), "--json").out)["findings"]
+    assert [finding["code"] for finding in findings if finding["turn"] == 4] == codes
+
+
 @pytest.mark.parametrize(("read", "code"), [(99_712, "LORE116"), (9_984, "LORE128")])
 def test_read_up_to_dropped_reasoning_did_not_expire(read, code, tmp_path):
     """Reads 8 seconds after the documented ten minutes, a block or two short, were called expired."""
@@ -178,13 +207,14 @@ def test_read_of_head_alone_after_unread_turn_is_reported(tmp_path):
     assert of_turns(path) == {4: ("LORE130", 23_936), 5: ("LORE130", 23_552)}
 
 
-def test_never_read_history_is_reported_without_number(tmp_path):
-    path = log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0), (60, 22_000, 19_968)])
-    assert of_turns(path) == {2: ("LORE130", 0)}
-    finding = only_finding(path)
-    assert finding["evidence"] == {"type": "nothing-read", "tokens": 20_000}
-    assert finding["message"].startswith("nothing was read, though the conversation continues a prompt of 20,000")
-    assert "an unknown number of tokens in 1 cache break" in lore("check", str(path)).out
+@pytest.mark.parametrize(("model", "dialect"), [("gpt-5.4", "openai-chat"), ("gemini-3-pro", "gemini")])
+@pytest.mark.parametrize(("reads", "expected"), [
+    ((0, 0, 0, 0), {2: ("LORE307", 63_000)}), ((0, 0, 19_968, 21_888), {}), ((0, 0), {})
+])  # fmt: skip
+def test_log_that_never_reads_has_one_finding(reads, expected, model, dialect, tmp_path):
+    """Each of its turns was a cache break of an unknown size."""
+    path = log(tmp_path, [(30 * n, 20_000 + 1_000 * n, read) for n, read in enumerate(reads)], model, dialect)
+    assert of_turns(path) == expected
 
 
 def test_prompt_below_the_minimum_misses_nothing(tmp_path):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cache.talk import Talk, bill
 from helpers.matrix import some
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, READ, REAL_CASES
-from lore.judge.base import findings_of
+from lore.judge.findings import findings_of
 from lore.model.cause import Place
 from lore.model.turn import Turn
 from lore.recording.base import Problems

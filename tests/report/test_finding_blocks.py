@@ -5,7 +5,7 @@ import io
 import pytest
 from msgspec.structs import replace
 
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.model.cause import Place
 from lore.model.differences import TextChanged
 from lore.model.evidence import OverBudget, ProviderSaid

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from helpers.credentials import SAMPLES
 from helpers.each import each
 from lore.commands.common import destination
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.model.evidence import Told

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.schemas import valid
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.model.cause import Place
 from lore.model.evidence import Told
 from lore.model.results import CheckResult, CostlyCause, Summary

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from helpers.each import each
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.model.cause import Place
 from lore.model.codes import Problem
 from lore.model.evidence import Told

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from helpers.each import each
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.model.cause import Place, RuledOut
 from lore.model.evidence import Evidence, Told
 from lore.model.fact import text_kind

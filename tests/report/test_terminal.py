@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.judge.messages import in_words
 from lore.model.cause import Place, RuledOut
 from lore.model.codes import Problem

@@ -35,6 +35,7 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
 }  # fmt: skip
 _ANTHROPIC = Served("anthropic", "")
 _REASONING, _NO_FIRST_THINKING, _IMAGE, _TEAMMATE = "reasoning", "first-without-thinking", "image", "teammate"
+_KEPT_REASONING = "kept-reasoning"  # a key of `ChainHistory.waiting`: reasoning of earlier prompts that seemed to stay
 _TEAMMATE_REQUESTS = (1, 2)  # requests before those of a teammate whose reads fall
 _EFFECT_AT_PROMPT = (*HOOKS, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
@@ -78,6 +79,16 @@ class TurnState(Struct):
     implicit: bool = False  # the cache has no breakpoints, and requests reach several machines
     at: float | None = None  # when it was asked
     thoughts: int | None = None  # since the user's previous prompt, by usage that counts them apart
+
+    def dropped_reasoning(self, read: int | None) -> Signal | None:
+        """Return the place of the reasoning that may be left out of this prompt; None without any.
+
+        If reasoning of earlier prompts seemed to stay, there are two places: then it is the later one if the read
+        reaches it. 3 of 3 such reads in Codex ended there.
+        """
+        places = [signal for signal in self.signals if signal.name == _REASONING]
+        reached = [place for place in places[1:] if (read or 0) >= (place.read_if_moved or 0) - DROP]
+        return (reached or places or [None])[-1 if reached else 0]
 
 
 class Predicted(NamedTuple):
@@ -171,9 +182,10 @@ class TranscriptCache:
             chain.client = usage.client
             name, _, version = usage.client.rpartition(" ")
             chain.head_expires = self._rules.flag("head_expires", name, ".".join(map(str, version_of(version))))
-        dropped = next((signal for signal in state.signals if signal.name == _REASONING), None)
+        dropped = state.dropped_reasoning(None if usage is None or doubt else usage.first_pass.read_tokens)
         if dropped is not None and usage and not doubt and _has_kept_reasoning(dropped, history, state, usage):
-            chain.waiting[_REASONING] = dropped
+            kept = next(signal for signal in state.signals if signal.name == _REASONING)
+            chain.waiting = {_KEPT_REASONING: kept, **chain.waiting}
         elif dropped is not None:
             history.cut(dropped.entries)  # the prompt after it is shorter from now on
         if usage is None or doubt or usage.read_tokens is None:

@@ -93,7 +93,7 @@ class Views:
         self._chains[turn.chain] = _ChainView(prompt, head, places, pieces, envelope)
         breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
         host = turn.call.endpoint.partition("/")[0]
-        route = f"{turn.call.answered_by} {turn.call.deployment}".strip()
+        route = " ".join(turn.call.answerer).strip()
         asked_of = [part.encode("utf-8", "surrogatepass") for part in (model or "", host, turn.call.account, route)]
         scope = (*asked_of, _values(prompt, view.scope))
         salts: list[tuple[Section, bytes]] = [(section, _values(prompt, names)) for section, names in view.salts]

@@ -19,8 +19,9 @@ from lore.cache.registry import cache_named
 from lore.commands import common, flags
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
-from lore.judge.base import TurnVerdict, findings_of
+from lore.judge.base import TurnVerdict
 from lore.judge.chains.chain import ComparedChain
+from lore.judge.findings import findings_of
 from lore.judge.messages import MASKED
 from lore.judge.pairs.corrections import ChainState, add_prices, drop_loss_below_minimum
 from lore.judge.pairs.pair import Pair

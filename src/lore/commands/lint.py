@@ -20,8 +20,8 @@ from lore.cache.served import Served, served_by
 from lore.commands import common, flags
 from lore.commands.check import context_of
 from lore.errors import LoreError
-from lore.judge.base import finding as make_finding
-from lore.judge.base import findings_of_problems
+from lore.judge.findings import finding as make_finding
+from lore.judge.findings import findings_of_problems
 from lore.judge.policy import Ruling
 from lore.judge.requests.lint import Linter, Outlook, is_refused
 from lore.judge.totals import is_unjudged, list_unjudged

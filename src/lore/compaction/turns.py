@@ -19,7 +19,7 @@ from lore.cache.prices import Price, is_partial
 from lore.cache.rules import DatedRules
 from lore.compaction import costs as c
 from lore.compaction.entries import head_tokens
-from lore.judge.base import sum_ints
+from lore.judge.prices import sum_ints
 from lore.model.events import Usage
 from lore.model.results import UsageResult
 from lore.model.results.compact import CompactedSide

@@ -129,7 +129,7 @@ def exchanges_of(http: Http) -> list[Judged]:
 
 def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
     """Return a call with the facts in its response and those recorded outside of request and response."""
-    by, account, deployment, edits = answer.provider, call.account, "", None
+    by, account, deployment, region, edits = answer.provider, call.account, "", "", None
     if not http.is_export:
         headers, edits = http.response_headers, answer.edits
         is_gateway = provider_of(call.endpoint, None, "") in GATEWAYS
@@ -142,10 +142,11 @@ def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
             by = provider_by_id(answer.response_id) or ("" if call_id is None else provider_by_id(call_id[1].decode()))
         account = account or account_of(headers, _ORGANISATIONS)
         deployment = cut_masked(headers.get("x-litellm-model-id", ""), LONGEST_NAME)
+        region = cut_masked(headers.get("x-ms-region", ""), LONGEST_NAME)
     facts = {
         "session": http.session, "agent": http.agent, "account": http.account or account,
         "deployment": http.deployment or deployment, "answered_by": cut_masked(http.served_by or by, LONGEST_NAME),
-        "purpose": cut_masked(http.purpose, LONGEST_NAME),
+        "purpose": cut_masked(http.purpose, LONGEST_NAME), "region": region,
     }  # fmt: skip
     return replace(call, edits=edits, **{name: text for name, text in facts.items() if text})
 

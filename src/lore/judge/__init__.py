@@ -12,8 +12,9 @@ from lore.exports import public_names
 
 if TYPE_CHECKING:
     # isort: off
-    from lore.judge.base import TurnVerdict as TurnVerdict, sum_ints as sum_ints, date_of as date_of
-    from lore.judge.base import findings_of as findings_of
+    from lore.judge.base import TurnVerdict as TurnVerdict
+    from lore.judge.prices import sum_ints as sum_ints, date_of as date_of
+    from lore.judge.findings import findings_of as findings_of
     from lore.judge.sums import RunningSums as RunningSums
     from lore.judge.totals import FileResult as FileResult
 

@@ -17,7 +17,7 @@ from lore.cache.counts import DROP
 from lore.cache.prices import Price, unknown_factors
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
-from lore.judge.base import CURRENCY, date_of, exact, sum_ints, sum_known
+from lore.judge.prices import CURRENCY, date_of, exact, sum_ints, sum_known
 from lore.model.codes import CauseKind, Problem
 from lore.model.results import Surcharge, UsageResult, simulate
 from lore.model.turn import Turn

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from lore.errors import LoreError, Where
-from lore.judge.base import finding as make_finding
-from lore.judge.base import lasting_chain, lasting_path
+from lore.judge.findings import finding as make_finding
+from lore.judge.findings import lasting_chain, lasting_path
 from lore.judge.policy import EVERYTHING, Ruling
 from lore.model.cause import Place
 from lore.model.codes import Code

@@ -20,7 +20,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from lore.errors import LoreError
-from lore.judge.base import RULES, finding, findings_of
+from lore.judge.base import RULES
+from lore.judge.findings import finding, findings_of
 from lore.judge.messages import in_words
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.model.cause import Place

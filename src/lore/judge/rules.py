@@ -200,6 +200,9 @@ NAMED_ROUTE = EvidenceRule(Code.ROUTED_ELSEWHERE, outside.find_named_route,
 DROPPED_BREAKPOINTS = EvidenceRule(Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
     "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com), and the marks "
     "of both requests are recorded.", kind="waste")  # fmt: skip
+OMITTED_REASONING = EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
+    "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
+    ruled_out_by=_HEAD_MISSED)  # fmt: skip
 MISSING_ANSWERS = EvidenceRule(Code.ROUTED_ELSEWHERE, outside.find_missing_answers,
     "11 of 11 misses past the lookback were this (facts/verdicts.md), but a recording may be cut.", "weak")  # fmt: skip
 
@@ -255,9 +258,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
         confirmed_by=(confirm.verdict_agrees, confirm.lookback_missed_hook), ruled_out_by=_HEAD_MISSED,
         kind="expected"),
-    EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
-        "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
-        ruled_out_by=_HEAD_MISSED),
+    OMITTED_REASONING,
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
         "Chat templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2 and gpt-oss omit what the model thought before the "
         "user's latest prompt. Weak if the read does not end at the first of it."),
@@ -382,7 +383,6 @@ ANSWERS = (
 CORRECTIONS = (
     Step((), corrections.drop_loss_below_minimum,
          "Providers cache no prompt below a minimum, and nothing without a breakpoint if they need one (dated rules)."),
-    Step((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
     Step((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
     Step((), corrections.add_prices, "Dated prices (`lore.cache.prices`)."),
     Step((), corrections.mark_alternating, "A value that alternates keeps two caches, each used in turn."),

@@ -20,8 +20,10 @@ from msgspec.structs import replace
 from lore.cache.counts import ONE_HOUR, block_tokens, first_pass_read, position, total
 from lore.cache.prices import MILLION, Price, is_partial
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
-from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of, surcharge_of
+from lore.judge.base import TurnVerdict
+from lore.judge.findings import lasting_id, lasting_path
 from lore.judge.pairs.pair import Tally, is_remark
+from lore.judge.prices import date_of, exact, paid_again, price_of, surcharge_of
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
@@ -106,7 +108,7 @@ def names_in(evidence: Evidence) -> tuple[str, ...]:
     if isinstance(evidence, ModelChanged):
         return tuple(model for model in (evidence.before, evidence.after) if model is not None)
     if isinstance(evidence, RoutedElsewhere):
-        name = evidence.provider_after or evidence.deployment_after
+        name = evidence.provider_after or evidence.deployment_after or evidence.region_after
     elif isinstance(evidence, Rerouted):
         name = evidence.host_after
     else:

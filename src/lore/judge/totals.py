@@ -24,11 +24,13 @@ from msgspec.structs import replace
 
 from lore.cache.counts import LONG_PROMPT, total
 from lore.errors import LoreError, Where
-from lore.judge.base import RULES, TurnVerdict, findings_of_problems, lasting_id, sum_known
+from lore.judge.base import RULES, TurnVerdict
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
+from lore.judge.findings import findings_of_problems, lasting_id
 from lore.judge.messages import message_of
 from lore.judge.pairs.pair import KINDS
 from lore.judge.policy import BudgetEntries, Decision, Ruling, decide_pair
+from lore.judge.prices import sum_known
 from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem

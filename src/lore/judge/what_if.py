@@ -26,9 +26,10 @@ from lore.cache.predictor import ChangeCounts, WhatIf
 from lore.cache.prices import Price
 from lore.cache.registry import options_in
 from lore.errors import LoreError
-from lore.judge.base import CURRENCY, TurnVerdict, exact, sum_known
+from lore.judge.base import TurnVerdict
 from lore.judge.pairs.pair import Pair, can_lead, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
+from lore.judge.prices import CURRENCY, exact, sum_known
 from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, fix_of
 from lore.model.events import Usage

@@ -257,10 +257,16 @@ class Call(Struct, frozen=True, gc=False, omit_defaults=True):
     status: int | None = None  # HTTP status of the response
     answered_by: str = ""  # who answered through a gateway: a provider's name or a host
     deployment: str = ""  # the gateway's own name for the model that it asked
+    region: str = ""  # of Azure's resource that answered; several may be behind one endpoint
     edits: tuple[ContextEdit, ...] | None = None  # what the provider removed from the prompt; None: not recorded
     inherited_from: str = ""  # the session that sent the request, if the log of a fork begins with a copy of it
     model: str = ""  # the model that the response names; empty if body or endpoint name it in the same words
     route: str = ""  # `name: value` of the header that selects the machine
+
+    @property
+    def answerer(self) -> tuple[str, str, str]:
+        """Who answered behind the endpoint: provider, deployment and region; each has a cache of its own."""
+        return self.answered_by, self.deployment, self.region
 
 
 class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -26,6 +26,7 @@ from lore.model.turn import Call, Exchange, Output, Prompt, StreamedOutput, Turn
 from lore.prefix import likeness, purpose
 from lore.prefix.blocks import message_start
 from lore.prefix.overlap import count_cached_segments, count_shared_segments, iterate_from
+from lore.prefix.tools import tool_name
 
 _SEGMENT_BYTES = 256  # that a segment costs in addition to its data
 _CHAIN_SEGMENTS = 12  # a chain costs as much as this many empty segments
@@ -335,13 +336,17 @@ class Chains:
 
 
 def _is_other_conversation(previous: Prompt, prompt: Prompt) -> bool:
-    """Return whether equal messages begin another conversation: system and tools differ, and none is an answer."""
-    return (
-        len(previous.messages) == len(prompt.messages)
-        and not likeness.has_same_system(previous, prompt)
-        and likeness.tools_of(previous) != likeness.tools_of(prompt)
-        and not any(map(likeness.is_model_message, prompt.messages))
-    )
+    """Return whether equal messages begin another conversation: none is an answer, and another agent has this head.
+
+    System and tools both differ, or one of them has nothing in common: as of a loop beside the main one.
+    """
+    if len(previous.messages) != len(prompt.messages) or any(map(likeness.is_model_message, prompt.messages)):
+        return False
+    tools = likeness.tools_of(previous), likeness.tools_of(prompt)
+    if tools[0] != tools[1] and not likeness.has_same_system(previous, prompt):
+        return True
+    is_other_set = min(map(len, tools)) > 1 and {*map(tool_name, tools[0])}.isdisjoint(map(tool_name, tools[1]))
+    return is_other_set or likeness.has_other_system(previous, prompt)
 
 
 def _is_rewritten(previous: Prompt, prompt: Prompt, shared: int) -> bool:
@@ -454,10 +459,10 @@ class RequestEnds:
 
 
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
-    """Return the fields that select a cache: model asked for, dialect, endpoint, account, provider, deployment.
+    """Return the fields that select a cache: model asked for, dialect, endpoint, account, provider, deployment, region.
 
     Of the endpoint, query, model and the word for streaming are left out. A missing value is an empty text, for
     the model None, and so the same for all.
     """
     call, prompt = turn.call, turn.prompt
-    return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, call.answered_by, call.deployment
+    return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, *call.answerer

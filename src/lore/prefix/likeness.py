@@ -42,6 +42,7 @@ _SIMILAR = 0.8  # share of a text that is unchanged in a nearly equal one
 _LEAST_ALIKE = 64  # bytes of a block that may be nearly equal by intention, its type included
 _LEAST_LOG = 256  # bytes of a text that a longer one repeats by intention
 _COMPARED_BLOCKS = 8  # if their contents are equal, so are those of the rest
+_LINE = pattern(rb"\n|\\n")  # ends of lines, also in JSON
 _COMPARED_WORDS = 512  # bytes of a block whose words are compared before its content
 _HEADER_BYTES = 4096  # of a block in which a header ends
 _NUMBER = pattern(rb"\d+")
@@ -156,7 +157,7 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     pairs = _block_pairs(previous, current)
     if not pairs:
         return False
-    if all(_share_words(*pair) and has_same_content(*pair) for pair in pairs[:_COMPARED_BLOCKS]):
+    if all(_share_words(old.data, new.data) and has_same_content(old, new) for old, new in pairs[:_COMPARED_BLOCKS]):
         return True  # another serialiser wrote it
     least = _LEAST_ALIKE if len(pairs) > 1 else 0
     similar = [old == new or (len(old.data) >= least and is_nearly_equal(old, new)) for old, new in pairs]
@@ -200,9 +201,9 @@ def has_lost_wrapper(previous: Prompt, current: Prompt) -> bool:
     return before is not None and after is not None and find_wrapper(before, after) is not None
 
 
-def _share_words(previous: Segment, current: Segment) -> bool:
+def _share_words(previous: bytes, current: bytes) -> bool:
     """Return whether two blocks may have one content in different spellings: a quick test."""
-    before, after = (set(_WORD.findall(side.data[:_COMPARED_WORDS])) for side in (previous, current))
+    before, after = (set(_WORD.findall(data[:_COMPARED_WORDS])) for data in (previous, current))
     return 2 * len(before & after) >= min(len(before), len(after))
 
 
@@ -216,6 +217,15 @@ def is_nearly_equal(previous: Segment, current: Segment) -> bool:
 def has_same_system(previous: Prompt, current: Prompt) -> bool:
     """Return whether two prompts have equal system segments, those with a billing header left out."""
     return _system_of(previous) == _system_of(current)
+
+
+def has_other_system(previous: Prompt, current: Prompt) -> bool:
+    """Return whether two system prompts have no line in common, nor a tenth of their bytes at the ends."""
+    before, after = (b"\n".join(part.data for part in _system_of(side)) for side in (previous, current))
+    size, front = min(len(before), len(after)), common_prefix(before, after)
+    lines = ({line for line in _LINE.split(text) if len(line) >= DISTINCT} for text in (before, after))
+    is_long = size >= _COMPARED_WORDS and 10 * (front + common_suffix(before, after, size - front)) < size
+    return is_long and next(lines).isdisjoint(next(lines))
 
 
 def has_kept_system(previous: Prompt, current: Prompt) -> bool:

@@ -21,7 +21,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from lore.errors import LoreError, did_you_mean, kind_of, nearest_name
-from lore.judge.base import RULES, finding, findings_of
+from lore.judge.base import RULES
+from lore.judge.findings import finding, findings_of
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lore.judge.base import sum_known
+from lore.judge.prices import sum_known
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_share

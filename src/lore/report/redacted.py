@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
 from lore.formats.unrecognised import FOREIGN_FILES
-from lore.judge.base import lasting_chain
+from lore.judge.findings import lasting_chain
 from lore.judge.messages import in_words
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from lore.judge import what_if
-from lore.judge.base import sum_known
 from lore.judge.messages import describe_ruled_out
+from lore.judge.prices import sum_known
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, Code, kind_in_words
 from lore.model.fact import format_money

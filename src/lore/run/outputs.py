@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, reason_of
 from lore.files import relative, replaced
-from lore.judge.base import findings_of_problems
+from lore.judge.findings import findings_of_problems
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.plugins import register_plugins

@@ -34,7 +34,9 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import what_if
 from lore.judge.agreement import MissingPrices, SimulatedSums, Transition
-from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, speed_surcharge, surcharge_of
+from lore.judge.base import TurnVerdict
+from lore.judge.findings import findings_of
+from lore.judge.prices import CURRENCY, paid_again, price_of, speed_surcharge, surcharge_of
 from lore.judge.sums import Copies, Reliability, Sums
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn, turns_of
 from lore.model.cause import Place

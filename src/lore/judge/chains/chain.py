@@ -17,7 +17,15 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.rules import DatedRules
-from lore.judge.chains.memory import ChainMemory, LoggedChanges, StateOf, cache_of, without_model_change
+from lore.judge import rules
+from lore.judge.chains.memory import (
+    ChainMemory,
+    LoggedChanges,
+    StateOf,
+    cache_of,
+    with_read_tokens,
+    without_model_change,
+)
 from lore.judge.pairs.corrections import Remarks
 from lore.judge.pairs.losses import judge_unmeasured
 from lore.judge.pairs.pair import EXTENDED, Pair
@@ -152,30 +160,34 @@ class ComparedChain:
         return judge_pair(facts, self._sizes, self._remarks, short, tail)
 
     def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
-        """Add a cause to the pair if a log's turn read nothing, and the previous turn left too little to show a fall.
+        """Add a cause to the pair if the log shows why a turn missed what the previous turn did not read either.
 
-        Only in caches without breakpoints whose usage reports no writes. The turn is compared with the last one that
-        read anything of the same history, whose prompt `previous` used last.
+        Only in caches without breakpoints whose usage reports no writes. A turn that read nothing is compared with the
+        last one that read anything of the same history, whose prompt `previous` used last; a chain that never reads is
+        judged at its end (`runs.plateaus`). A turn that read something has a cause only if it is sure: reasoning that
+        the provider omits from this prompt on.
         """
-        cached = counts.cached(previous.usage)
+        cached, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         if not self._comparable or turn.basis is None or turn.changes or (pair is not None and pair.is_break):
             return pair
-        if counts.first_pass_read(turn.usage) != 0 or cached is None or cached > counts.DROP:
+        if read is None or cached is None or (read == 0 and cached > counts.DROP):
             return pair
         if not counts.prompt_tokens(previous.usage) or counts.bills_writes(previous) or counts.bills_writes(turn):
             return pair
         if cache_of(previous) != cache_of(turn) or not turn.extends(previous):
             return pair
-        last = self._memory.last_read
-        is_same = last is not None and cache_of(last) == cache_of(turn) and turn.extends(last)
-        base = last if last is not None and is_same else previous
+        base = with_read_tokens(previous, counts.prompt_tokens(previous.usage)) if read else self._memory.last_read
+        if base is None or cache_of(base) != cache_of(turn) or not turn.extends(base):
+            return pair
         short = counts.shortfall(base, turn)
         fell = counts.significant_fall(base, short)
-        state = state_of()
+        state = state_of() if fell else None
         if state is None or not state.implicit or state.unchanged < state.entries:
             return pair  # its cache has breakpoints, or its history changed
         facts = replace(self._memory.facts(base, turn, EXTENDED, fell, state_of, previous), state=state)
-        cause = explain_by_clock(facts)
+        cause = rules.OMITTED_REASONING.explain(facts) if read else explain_by_clock(facts)
+        if cause is None or (read and cause.strength == "weak"):
+            return pair
         unread = judge_unmeasured(facts, (cause,), short)
         if pair is None:
             return unread

@@ -95,7 +95,8 @@ def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
         causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
         if pair is None or not causes:
             continue
-        if not all(cause.code in BY_CHANCE or cause.evidence.fix_detail() == "order" for cause in causes):
+        found = [cause for lead in causes for cause in (lead, *lead.also)]  # requests sent together may differ, too
+        if not all(cause.code in BY_CHANCE or cause.evidence.fix_detail() == "order" for cause in found):
             continue
         lost = lost_of_head(pair, others.rules)
         has_lasted = any(

@@ -272,7 +272,7 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
     if sign.name == "tools-delta":
         return e.ToolsAnnounced(sign.names, sign.removed, servers)
     line = sign.line if sign.name == "resume" else None  # other signals are next to the request
-    return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None, line)
+    return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None, line, sign.removed)
 
 
 def find_other_provider(facts: PairFacts) -> e.Evidence | None:
@@ -363,7 +363,8 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     sessions keep in the cache, is not. `is_missed`: only if less was read than precedes it, so that it explains only
     the part of the fall that follows it; else only if that much was read.
     """
-    dropped, read, state = placed_signal(facts, "reasoning"), facts.read, facts.state
+    read, state = facts.read, facts.state
+    dropped = None if state is None else state.dropped_reasoning(read)
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
         return None
     excess = read - dropped.read_if_moved

@@ -165,13 +165,15 @@ def find_other_endpoint(facts: PairFacts) -> e.Rerouted | None:
 
 
 def find_named_route(facts: PairFacts) -> e.RoutedElsewhere | None:
-    """Return that a router names another provider or deployment, or that call ids show another provider."""
+    """Return that a router names another provider, deployment or region, or call ids show another provider."""
     before, after = facts.previous.call, facts.current.call
     names = [named_provider(call.answered_by) or call.answered_by for call in (before, after)]
     if all(names) and names[0] != names[1]:
         return e.RoutedElsewhere(before.answered_by, after.answered_by)
     if before.deployment and after.deployment and before.deployment != after.deployment:
         return e.RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
+    if before.region and after.region and before.region != after.region:
+        return e.RoutedElsewhere(region_before=before.region, region_after=after.region)
     return find_missing_answers(facts, is_foreign=True)
 
 

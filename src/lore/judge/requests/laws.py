@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from lore.cache.counts import cached, pause_between, prompt_tokens
 from lore.cache.rules import minimum_tokens
-from lore.judge.base import finding, paid_again, price_of, sum_known
+from lore.judge.findings import finding
 from lore.judge.pairs.pair import Pair
+from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws
 from lore.judge.requests.lint import Defect
 from lore.judge.requests.tool_pairs import ToolHistory

@@ -26,7 +26,7 @@ from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import Served, cache_of, served_by
 from lore.cache.tree import estimated_positions
 from lore.cache.views import Count, View, Views
-from lore.judge.base import paid_again, price_of
+from lore.judge.prices import paid_again, price_of
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model import differences as d

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from lore.cache.counts import TOLERANCE_SHARE, block_tokens, first_pass_read, prompt_tokens
 from lore.cache.rules import minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.judge.base import finding, paid_again, price_of, sum_known
+from lore.judge.findings import finding
 from lore.judge.pairs.pair import Pair, is_remark
+from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
 from lore.judge.runs.reads import Shared
 from lore.model.cause import Place

@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 
 from lore.cache import counts
 from lore.cache.rules import DatedRules
-from lore.judge.base import finding
+from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.pairs.unexplained import changed_parameters
@@ -198,7 +198,7 @@ def _can_read(previous: Turn, current: Turn) -> bool:
     if not after.breakpoints and before.breakpoints and not after.auto_breakpoint:
         return False
     calls = previous.call, current.call
-    if len({(call.account, call.betas, call.answered_by, call.deployment) for call in calls}) > 1:
+    if len({(call.account, call.betas, *call.answerer) for call in calls}) > 1:
         return False
     if place_in(calls[0].endpoint) != place_in(calls[1].endpoint) or changed_parameters(previous, current):
         return False

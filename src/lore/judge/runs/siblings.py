@@ -25,9 +25,10 @@ from msgspec.structs import replace
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.judge.base import finding, paid_again, price_of, sum_known
+from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_since
 from lore.judge.pairs.pair import Pair
+from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints, path_at
 from lore.judge.runs.reads import Shared
 from lore.model.cause import Place

@@ -78,8 +78,12 @@ class SignSeen(EvidenceFact, frozen=True):
     before: Content | None = None  # the previous value of a setting or version
     after: Content | None = None  # the new value of it
     line: int | None = None  # the line of the log that shows it; None: it is next to the request
+    removed: tuple[Name, ...] = ()  # those of the names that are gone
 
     def sentence(self) -> str:
+        if self.sign == "instructions-delta" and self.names and self.removed == self.names:
+            names = f"MCP server{'s' * (len(self.names) > 1)} {join_names(self.names)}"
+            return f"{names} dropped out: the client withdrew the instructions"
         text = SIGNS[self.sign] + ("" if self.line is None else f" (line {self.line:,} of the log)")
         if self.before is not None or self.after is not None:
             text += f" from {self.before or 'nothing'} to {self.after or 'nothing'}"
@@ -118,6 +122,8 @@ class ToolsAnnounced(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         servers = f"MCP server{'s' * (len(self.servers) > 1)} {join_names(self.servers)}"
         changes = list_changes(("added", self.added), ("removed", self.removed))
+        if self.servers and self.removed and not self.added:
+            return f"{servers} dropped out: the client removed {join_names(self.removed)} from its tools"
         who = servers if self.servers else "the client"
         return f"{who} announced other tools during the session" + (f": {changes}" if changes else "")
 
@@ -370,15 +376,17 @@ class Rerouted(EvidenceFact, frozen=True):
 
 
 class RoutedElsewhere(EvidenceFact, frozen=True):
-    """A router sent the request to another provider or deployment than the previous one.
+    """A router sent the request to another provider, deployment or region than the previous one.
 
-    Shown by the providers, else by the deployments, else by answers that this recording did not receive.
+    Shown by the providers, else by deployments, else by regions, else by answers that this recording did not receive.
     """
 
     provider_before: Name | None = None  # that answered the previous request; None: not recorded
     provider_after: Name | None = None  # that answered this request; None: not recorded
     deployment_before: Name | None = None  # that answered the previous request; None: not recorded
     deployment_after: Name | None = None  # that answered this request; None: not recorded
+    region_before: Name | None = None  # of Azure, that answered the previous request; None: not recorded
+    region_after: Name | None = None  # of Azure, that answered this request; None: not recorded
     unreceived: int = 0  # answers between the two requests that this recording did not receive
     ids: tuple[Name, ...] = ()  # beginnings of call ids, if they come from several providers
 
@@ -388,6 +396,8 @@ class RoutedElsewhere(EvidenceFact, frozen=True):
         elif self.deployment_before is not None:
             deployments = f"{self.deployment_after}, and {self.deployment_before} for the previous request"
             who = f"the router chose deployment {deployments}"
+        elif self.region_before is not None:
+            who = f"region {self.region_after} answered, and {self.region_before} the previous request"
         else:
             verb = "was" if self.unreceived == 1 else "were"
             who = f"{count_of(self.unreceived, 'answer')} between the two {verb} not received in this recording"
@@ -452,16 +462,6 @@ class ReadFell(EvidenceFact, frozen=True):
     read_tokens: int  # tokens that this request read
     at_prompt: bool = False  # the request has a new prompt of the user, in a log of a cache with breakpoints
     at_begin: bool = False  # else: it is the second to fourth request of a chain in such a log
-
-
-class NothingRead(EvidenceFact, frozen=True):
-    """Nothing was read though the prompt continues the previous one; usage does not show how much of it was cached."""
-
-    words = (
-        "nothing was read, though the conversation continues a prompt of {tokens:,} tokens; usage does not show how "
-        "much of it was cached"
-    )
-    tokens: int  # of the previous prompt
 
 
 class WithinBlock(EvidenceFact, frozen=True):
@@ -533,6 +533,6 @@ Evidence: TypeAlias = (
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
     | BreakpointsDropped
-    | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
+    | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
     | SharedBlock | ReadPlateau | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from lore.errors import LoreError
 from lore.files import current_folder
 from lore.judge import baseline
-from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings
+from lore.judge.findings import finding
 from lore.judge.policy import BudgetEntries, PerPath
 from lore.judge.totals import FileResult, RunTotals
 from lore.model.cause import Place

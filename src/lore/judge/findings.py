@@ -1,0 +1,188 @@
+"""Causes, damage and rules about whole chains -> findings, each with a place, a fix and a fingerprint.
+
+Settings act on findings after a verdict is made (`policy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from lore.cache.counts import ONE_HOUR
+from lore.judge.messages import in_words
+from lore.judge.pairs.pair import BY_USAGE, Pair, is_remark, lost_tokens
+from lore.model.canonical import decode
+from lore.model.cause import Cause, Place
+from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
+from lore.model.deferred import pattern, sha256
+from lore.model.evidence import Damage, Evidence, Paused
+from lore.model.jsonslice import raw_members
+from lore.model.results import Finding, SecondaryCause
+from lore.model.turn import Turn
+from lore.prefix.blocks import block_of
+from lore.prefix.overlap import PromptPlace, locate_between, locate_difference
+
+if TYPE_CHECKING:
+    pass
+
+
+from lore.judge.prices import paid_again
+
+# Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
+_NUMBERED = pattern(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
+_MESSAGE = pattern(r"^(messages|input|contents)\[\d+\]")
+_STAND_IN = pattern(r"line-\d+(?:\.\d+)?(?: |$)")  # lore's name of a record without an id; unique only in its file
+
+
+def lasting_chain(chain: str | None) -> str | None:
+    """Return a chain's name if the recording has it; None if lore numbered the chain."""
+    return None if chain is None or _NUMBERED.match(chain) else chain
+
+
+def lasting_path(json_path: str | None) -> str | None:
+    """Return a path without the number of its message."""
+    return None if json_path is None else _MESSAGE.sub(r"\1[]", json_path)
+
+
+def lasting_id(name: str | None) -> str:
+    """Return the id of a response or compaction, by which copies are found; empty if lore made it up."""
+    return "" if not name or _STAND_IN.match(name) else name
+
+
+def fingerprint(code: str, path: str, chain: str | None, json_path: str | None) -> str:
+    """Return 16 hex digits that stay the same when other findings, lines and turns are inserted.
+
+    Only the code and the place count: evidence quotes figures, dates and texts that change. Two findings with the same
+    code and place share a fingerprint, so baselines count them.
+    """
+    parts = "\x00".join((code, path, lasting_chain(chain) or "", lasting_path(json_path) or ""))
+    return sha256(parts.encode("utf-8", "backslashreplace"))[:16]
+
+
+def finding(
+    code: str, place: Place, evidence: Evidence, *, kind: CauseKind | None = None, at: Turn | None = None,
+    **fields: object,
+) -> Finding:  # fmt: skip
+    """Return a finding; name, severity, actor, fix, fingerprint and message follow from the code and the fields.
+
+    `kind` is the code's by default; `at` is the turn at which a finding about a whole chain is shown.
+    """
+    if at is not None:
+        place = place.of(at)
+        fields |= {
+            "line": at.line, "chain": at.chain, "turn": at.number, "dialect": at.dialect, "fidelity": at.fidelity,
+        }  # fmt: skip
+    code_row = CODES[code]
+    kind = kind or code_row.kind
+    actor, fix = actor_of(code, kind, place.audience), fix_of(code, place.audience, kind, evidence.fix_detail())
+    bare = Finding(
+        code, code_row.name, kind, SEVERITY[kind], place.path, "", fix, evidence=evidence, actor=actor,
+        **fields,  # pyright: ignore[reportArgumentType]
+    )  # fmt: skip
+    return in_words(replace(bare, fingerprint=fingerprint(code, place.key or place.path, bare.chain, bare.json_path)))
+
+
+# Causes without a place in the prompt: the model, and what only usage, times and verdicts show.
+_WITHOUT_PLACE = BY_USAGE | {
+    Code.MODEL_CHANGED, Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY,
+    Code.BREAKPOINTS_MISSING,
+}  # fmt: skip
+
+
+def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
+    """Return a finding for each cause of a pair, with the cause.
+
+    A billing header that the provider removes is reported once a chain, by the rules of chains.
+    """
+    findings: list[tuple[Cause, Finding]] = []
+    partial = any(turn.prompt.partial for turn in (pair.previous, pair.current) if turn.basis is None)
+    for cause in pair.causes:
+        if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
+            continue
+        where = None if cause.code in _WITHOUT_PLACE else _place_of(pair, cause)
+        tokens, source = lost_tokens(pair, cause)
+        dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
+        also = [
+            SecondaryCause(
+                other.code, CODES[other.code].name, CODES[other.code].section or other.section, other.strength,
+                other.evidence, contradicted="contradicted" in other.qualifiers,
+            ) for other in cause.also
+        ]  # fmt: skip
+        bare = finding(
+            cause.code, place, cause.evidence, kind=cause.kind, line=pair.current.line, chain=pair.current.chain,
+            turn=pair.current.number, dialect=pair.current.dialect,
+            section=CODES[cause.code].section or cause.section or (where and where.section),
+            json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
+            lost_bytes=cause.lost, lost_tokens=tokens, lost_dollars=dollars, tokens=source,
+            fidelity=pair.current.fidelity, strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers,
+            ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped, also=tuple(also),
+            partial=partial and cause.code != Code.CONTINUATION, is_break=not is_remark(cause),
+        )  # fmt: skip
+        findings.append((cause, replace(bare, **_override_fields(bare, pair, cause))))
+    return findings
+
+
+def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
+    """Return the severity, actor and fix that this recording calls for instead of those of the finding's code."""
+    changes: dict[str, Any] = {}
+    is_free = bare.severity == "error" and pair.uncacheable and bare.tokens == "recorded"
+    if is_free or "little-lost" in cause.qualifiers:
+        changes["severity"] = "note"  # the break is real, and next to nothing was lost
+    if cause.code == Code.GENERATION_SETTINGS_CHANGED and pair.current.basis is None:
+        last = pair.current.prompt.segment_at(len(pair.current.prompt) - 1)
+        if last is not None and block_of(last).kind == "result":  # no user acts between a call and its result
+            changes["actor"] = "author"
+    if cause.evidence.fix_detail() == "alias":
+        changes["actor"] = "author"  # the provider moved the alias; the agent's author can name a dated model
+    if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # aside: the client alternates
+        changes["fix"] = "Keep one of the two values for the whole session: each has a cache of its own."
+    elif _is_fix_useless(pair, cause):
+        changes["fix"] = CODES[cause.code].fix_done
+    return changes
+
+
+def _is_fix_useless(pair: Pair, cause: Cause) -> bool:
+    """Return whether the recording already follows the fix of a cause's code, or the fix could not help."""
+    if cause.code == Code.ROUTED_ELSEWHERE:  # the fix: name one provider (OpenRouter's `provider`)
+        params = {} if pair.current.basis is not None else pair.current.prompt.params
+        routing = raw_members(params.get("provider", b"")) or {}
+        providers = routing.get("only", routing.get("order") if routing.get("allow_fallbacks") == b"false" else None)
+        return providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
+    if cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
+        return all(  # the fix: record whole bodies
+            turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.previous, pair.current)
+        )
+    evidence = cause.evidence
+    if cause.code != Code.CACHE_EXPIRED or not isinstance(evidence, Paused):
+        return False
+    return max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR  # an hour is the longest lifetime
+
+
+def _place_of(pair: Pair, cause: Cause) -> PromptPlace | None:
+    """Return the place at which a cause makes the two prompts differ; None if only the cause's own path shows it.
+
+    A tool that is added moves the system prompt: then text that changed there is compared with that at the same path.
+    """
+    if pair.overlap.is_covered:
+        return None
+    previous, current, common = pair.previous.prompt, pair.current.prompt, pair.overlap.common
+    place = locate_difference(previous, current, max(cause.position, common))
+    is_first = cause.position == common and (place is None or cause.section in (None, place.section))
+    if not cause.path or is_first:
+        return place
+    old = previous.segment_at(cause.position)
+    new = next((segment for segment in current.head if segment.path == cause.path), None)
+    is_rewritten = cause.evidence.quoted_change() is not None
+    return locate_between(old, new) if is_rewritten and old is not None and new is not None else None
+
+
+def findings_of_problems(problems: Iterable[Problem], count_by_code: dict[str, int], place: Place) -> Iterable[Finding]:
+    """Yield one finding for each kind of problem of a recording, at its first place, with their number."""
+    codes: set[str] = set()
+    for problem in problems:
+        if problem.code not in codes:
+            codes.add(problem.code)
+            evidence = Damage(problem.message, count_by_code.get(problem.code, 1) - 1)
+            yield finding(problem.code, place, evidence, line=problem.line)
