@@ -190,7 +190,7 @@ def compare(
                 raise LoreError(ledger.message, hint="`lore formats` lists what lore reads")
             raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
     billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
-    notes = plan_notes(by_path)
+    notes = plan_notes((ledger.format, path) for path, ledger in by_path.items())
     for side in sums:
         clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
         if "version:" in side.side.name and len(clients) > 1:  # each client counts its versions by itself

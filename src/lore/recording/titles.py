@@ -29,7 +29,7 @@ _REMINDER = re.compile(r"<system[_-]reminder>.*?(?:</system[_-]reminder>|$)", re
 # blocks that hold what the user wrote
 _SPOKEN = frozenset(("task", "user_message", "user_query", "feedback"))
 _WORDS = 3  # from there on the arguments of a command are a prompt
-_TELLING = 12  # bytes of UTF-8: to a shorter prompt ("y", "continue") the next one is added
+_TELLING = 10  # bytes of UTF-8: to a shorter prompt ("y", "continue") the next one is added
 _PLAN = re.compile(r"Implement the following plan:[\s#]*")  # Claude Code's words before a plan that was accepted
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _COMMAND = re.compile(r"<command-name>\s*(/?[\w:.-]+)\s*</command-name>|^\s*(/[\w:.-]+)\s*$")

@@ -19,7 +19,7 @@ from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
 from lore.model.results.simulate import SimulateResult
 from lore.report import compacted, overview, simulation
-from lore.report.commands import shorten_path
+from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
@@ -124,10 +124,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
         lines.append(f"not in the cost: {overview.describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {overview.span_in_words(result.since, result.until)}"
-    fix, reason = overview.first_in_words(result)
-    first, saving = fix and f"Do first: {fix} ({reason}).", overview.describe_compactions(result)
-    saving = saving and f"Could be saved: {saving}."
-    parts = (describe_spending(result.total), *(f"{note}." for note in result.notes), saving, first)
+    actions = zip(("Do first", "Then"), overview.actions_of(result, OverviewSelection()), strict=False)
+    first = [f"{when}: {action.fix} ({action.reasons[0]})." for when, action in actions]
+    parts = (*first, describe_spending(result.total), *(f"{note}." for note in result.notes))
     lead = "" if is_one else "\n".join(filter(None, parts))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=tuple(lines))))
 

@@ -126,7 +126,7 @@ def sum_spending(
     logs, copies = {log.file.path: log for log in span_logs}, Copies()
     groups = (request.by, "day") if request.by_day else (request.by,)
     period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
-    files, problems, shown_paths = 0, 0, list[str]()
+    files, problems, shown_logs = 0, 0, list[tuple[str, str]]()
     newest: float | None = None
     all_paths = [log.file.path for log in sources.logs]
     logged, inherited = logged_work(all_paths), _Inherited(all_paths)
@@ -148,7 +148,7 @@ def sum_spending(
             elif request.compared and since is not None and begin is not None and begin <= entry.at < since:
                 previous.add(entry)
         problems += ledger.problems if is_shown or not ledger.rows else 0
-        shown_paths += [file.path] if is_shown else []
+        shown_logs += [(ledger.format, file.path)] if is_shown else []
     total, costliest = period.total("all"), period.costliest(_TRIED)
     least = WORTH * (total.dollars or 0.0)
     costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
@@ -164,8 +164,8 @@ def sum_spending(
         change=period.change_since(previous) if request.compared else None,
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked,
-        notes=plan_notes(shown_paths),
-        limits=limits.rows(), missed=period.missed(), newest=newest if period.is_empty else None,
+        notes=plan_notes(shown_logs), limits=limits.rows(), missed=period.missed(),
+        newest=newest if period.is_empty else None,
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
