@@ -31,6 +31,7 @@ from lore.report.sentences.findings import describe_rebilled, describe_surcharge
 from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent
 
+_LITTLE = 0.01  # of the cost of all causes
 SHOWN_LINES = 2_000  # of a terminal
 SHOWN_FINDINGS = 20  # more are folded
 _STYLES = {"reading": "read", "context": "written", "paid_again": "waste"}  # of parts of a cost, if not their name
@@ -75,12 +76,19 @@ def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
 
 
 def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by cause") -> PageBlock:
-    """Show tokens by cause, the costliest first, with the fix of each."""
+    """Show tokens by cause, the costliest first, with the fix of each; several of less than 1 % are one row."""
+    least = _LITTLE * sum(cause.dollars or 0.0 for cause in causes)
+    small = [cause for cause in causes if cause.dollars is not None and cause.dollars < least]
+    small = small if len(small) > 1 else []
     rows = [
         ("–" if cause.dollars is None else overview.money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says + label_of(cause), cause.fix, cause.code)
-        for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
+        for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens)) if cause not in small
     ]  # fmt: skip
+    if small:
+        amounts = [sum(getattr(cause, name) or 0 for cause in small) for name in ("dollars", "tokens", "turns")]
+        cost, tokens, turns = overview.money(amounts[0]), f"{amounts[1]:,}", f"{amounts[2]:,}"
+        rows.append((cost, tokens, turns, f"{len(small):,} other causes, each less than 1 %", "lore -v shows them", ""))
     heads = ("cost", "tokens", "turns", "cause", "fix", "code")
     return PageBlock(title, table=table_of([heads, *rows])) if rows else PageBlock()
 
@@ -164,7 +172,8 @@ def introduce_dry_run(result: DryRunResult) -> Intro:
 def introduce_comparison(result: Comparison) -> Intro:
     """Introduce two sides, and what differs between them beyond chance."""
     heading = f"{shorten_path(result.left.name)} and {shorten_path(result.right.name)}"
-    return Intro("lore compare", heading, conclusions(result)[0], capture(partial(write_comparison, result)))
+    lead = "\n".join(conclusions(result)[:1])
+    return Intro("lore compare", heading, lead, capture(partial(write_comparison, result)))
 
 
 def capture(write: Callable[[Console], object], title: str = "", *, folded: bool = False) -> tuple[PageBlock, ...]:

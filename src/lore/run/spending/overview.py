@@ -43,6 +43,7 @@ from lore.run.spending.ledgers import Ledgers, Progress
 WEEK = 7 * 86_400.0
 _SUMMARY_DOLLARS = 0.2  # about the most that a model's summary of a long prompt costs
 _TRIED = 5  # costliest sessions in which compacting earlier is tried: 0.2 to 0.4 s each for prompts of 300k tokens
+_LITTLE = 0.01  # of all: the saving of a cheaper session is not worth the time of a trial
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
 _LOGS_WITH_NEWEST = 5  # newest logs in which the newest request is looked for if the span has none
@@ -150,7 +151,7 @@ def sum_spending(
         problems += ledger.problems if is_shown or not ledger.rows else 0
         shown_logs += [(ledger.format, file.path)] if is_shown else []
     total, costliest = period.total("all"), period.costliest(_TRIED)
-    least = WORTH * (total.dollars or 0.0)
+    least = _LITTLE * (total.dollars or 0.0)
     costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
     tried = [_with_saving(session, ledgers, surroundings.home) for session in costliest]
     savings = [session.saving for session in tried if session.saving]
