@@ -23,6 +23,7 @@ from helpers.schemas import valid
 from lore.commands import main as module
 from lore.judge.sums import Sums
 from lore.model.codes import CODES, fix_of
+from lore.model.results import Surcharge
 from lore.model.results.overview import CostChange, Overview, SpendingCause
 from lore.report.commands import OverviewSelection
 from lore.report.console import Console
@@ -470,6 +471,10 @@ def test_costs_under_a_subscription_are_called_api_prices(plan, shown, monkeypat
     assert "acme" not in lore(*ALL).out
     claude("a", STEADY)
     assert "subscription" not in lore(*ALL, "--agent", "claude-code").out
+    assert "subscription" not in lore("compare", "agent:claude-code", "model:claude").out
+    for number in range(20):  # newer logs of another agent
+        claude(f"n{number}", STEADY[:1])
+    assert note in lore(*ALL).out
 
 
 def test_reached_limit_of_claude_code_is_shown(monkeypatch):
@@ -533,6 +538,41 @@ def test_savings_of_compaction_are_summed_over_costliest_sessions():
     assert re.search(said, lore(*ALL).out)
     lore(*ALL, "--report", "html=page.html")
     assert re.search(said, Path("page.html").read_text("utf-8"), re.IGNORECASE)
+
+
+def test_requests_outside_the_span_save_nothing_by_compacting():
+    """The trial of the whole log saved $62 of the $72 that a fork's own requests cost."""
+    claude("a", [(10, 8_000 * number, 8_000, 100) for number in range(50)], words=" and so on" * 3_000)
+    whole, half = run_overview()["biggest"], run_overview("--until", "2026-01-01T10:40+00:00")["biggest"]
+    assert half["saving"] == pytest.approx(whole["saving"] * half["dollars"] / whole["dollars"], abs=1e-5)
+    assert half["dollars"] < 0.7 * whole["dollars"]
+
+
+def test_fast_mode_is_an_action_if_it_costs_most():
+    claude("a", FALLEN, minutes=30)
+    result = convert(run_overview(), Overview)
+    for dollars, expected in ((900.0, "do first: switch fast mode off"), (0.0001, "do first: ")):
+        total = replace(result.total, surcharges=[Surcharge("fast mode", 51, dollars), Surcharge("batches", 1, 999.0)])
+        out = io.StringIO()
+        write_overview(replace(result, total=total), Console(out, colour=False, terminal=False), OverviewSelection())
+        assert expected in out.getvalue()
+        assert ("51 requests cost $900.00 more than at the list price" in out.getvalue()) == (dollars == 900.0)
+        assert out.getvalue().count("switch fast mode off") == (dollars == 900.0)
+
+
+def test_commands_read_no_more_than_the_span_on_screen():
+    """`lore check` and `lore simulate` have no --until: their sums were those of more recordings."""
+    claude("a", FALLEN)
+    claude("b", STEADY, day=20, version="2.1.20")
+    lines = Path(CLAUDE.format("a"))
+    lines.write_bytes(lines.read_bytes().replace(b"\n", b"", 1))  # a problem
+    out = lore(*ALL, "--until", "2026-01-05", "-v").out
+    assert "1 problem in these recordings\n" in out
+    commands = [line for line in out.splitlines() if line.startswith("  lore ")]
+    assert commands
+    assert not [command for command in commands if "--since" in command and "--until" not in command]
+    advice = OverviewSelection("7d", "2026-01-05").advice("how often: lore simulate --by reliability", "a.jsonl")
+    assert advice == "how often: lore simulate a.jsonl --by reliability"
 
 
 def test_overview_without_recordings_names_next_commands():

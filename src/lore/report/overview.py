@@ -333,13 +333,11 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
 
 def _count_places(cause: SpendingCause, most: CauseSession | None = None) -> str:
     """Return in how many sessions or turns a cause occurred; `most`: also where it cost most."""
-    turns = f"in {counted(cause.turns, 'turn')}"
-    project = f" of {last_part(most.project)}" if most is not None and most.project else ""
+    project = last_part(most.project or "") if most is not None else ""
     if cause.sessions < 2:  # noqa: PLR2004 - one session
-        return turns + project
-    cost = f": {money(most.dollars)}" if most is not None and most.dollars else ""
-    costliest = "" if most is None else f", most in one{project}{cost}"
-    return f"in {counted(cause.sessions, 'session')}{costliest}"
+        return f"in {counted(cause.turns, 'turn')}" + (f" of {project}" if project else "")
+    facts = ", ".join(filter(None, (money(most.dollars) if most is not None and most.dollars else "", project)))
+    return f"in {cause.sessions:,} sessions" + (f" (the costliest: {facts})" if facts else "")
 
 
 def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:

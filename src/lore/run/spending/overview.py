@@ -152,8 +152,8 @@ def sum_spending(
         shown_logs += [(ledger.format, file.path)] if is_shown else []
     total, costliest = period.total("all"), period.costliest(_TRIED)
     least = _LITTLE * (total.dollars or 0.0)
-    costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
-    tried = [_with_saving(session, ledgers, surroundings.home) for session in costliest]
+    costliest = costliest[:1] + [pair for pair in costliest[1:] if (pair[0].dollars or 0.0) >= least]
+    tried = [_with_saving(session, main, ledgers, surroundings.home) for session, main in costliest]
     savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
         newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
@@ -371,11 +371,11 @@ class Period:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
         return [cause_in_words(cause) for cause in self._causes.missed("user")]
 
-    def costliest(self, most: int) -> list[SpendingSession]:
-        """Return the sessions that cost most, the costliest first."""
+    def costliest(self, most: int) -> list[tuple[SpendingSession, float]]:
+        """Return the sessions that cost most, each with the dollars of its main chain, the costliest first."""
         sessions = self._by(lambda _, session: session)
         names = sorted(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), reverse=True)[:most]
-        rows: list[SpendingSession] = []
+        rows: list[tuple[SpendingSession, float]] = []
         for name in names:
             first, sums = self.first[name], sessions[name].result(name)
             row = SpendingSession(
@@ -383,7 +383,7 @@ class Period:
                 dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
                 command="", title=title_of(name), at_least=is_part(sums),
             )  # fmt: skip
-            rows.append(row)
+            rows.append((row, (sums.dollars or 0.0) - (sums.subagent_dollars or 0.0)))
         return rows
 
 
@@ -421,8 +421,12 @@ class _PlanLimits:
         return rows
 
 
-def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> SpendingSession:
-    """Add the next command, and the saving of earlier compactions if it is a tenth of the session's cost."""
+def _with_saving(biggest: SpendingSession, main_dollars: float, ledgers: Ledgers, home: str) -> SpendingSession:
+    """Add the next command, and the saving of earlier compactions if it is a tenth of the session's cost.
+
+    The trial takes the whole log. Of its saving the session has the share that its main chain (`main_dollars`) has of
+    the log's cost: the rest is that of copied requests, which another session counts, and of other times.
+    """
     quoted_path, dollars = in_shell(biggest.path, home), biggest.dollars or 0.0
     if dollars and (biggest.largest_prompt_tokens or 0) > LONG_PROMPT:
         from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and few sessions are so large
@@ -431,7 +435,8 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
         with suppress(LoreError):  # recorded requests, which hold no events
             totals = dry_run(biggest.path, ledgers.options, policy, rules).totals
         if totals is not None and totals.saved is not None:
-            fired, saved = totals.fired, totals.saved
+            fired, whole = totals.fired, totals.without.cost or 0.0
+            saved = sum_of([totals.saved * min(1.0, main_dollars / whole)]) if whole > 0 else 0.0
             if saved - fired * _SUMMARY_DOLLARS >= dollars * WORTH:
                 command = compaction_command(quoted_path)
                 return replace(biggest, command=command, saving=saved, compactions=fired, window=SUGGESTED_WINDOW)
