@@ -40,6 +40,7 @@ from lore.report.overview import (
     rebilled_of,
     share_read,
     unpriced_parts,
+    write_command,
     write_no_sessions,
 )
 from lore.report.plain import counted, day_of, last_part, when
@@ -224,8 +225,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
         if result.found > 1 and result.sessions:
             oldest = day_of(min(filter(None, map(_latest, result.sessions)), default=None))
             out.print("the costliest first:")
-            command = choice._replace(since=choice.since or oldest).summing("--by session")
-            out.print_whole(line((f"  {command}", "cyan")))
+            write_command(choice._replace(since=choice.since or oldest).summing("--by session"), out)
     else:
         write_no_sessions(out)
     for logs in result.unread:

@@ -79,13 +79,13 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
         out.print(parts)
     if total.unpriced and result.by != "model":
         out.print("models without a known price:")
-        _write_command(choice.summing("--by model"), out)
+        write_command(choice.summing("--by model"), out)
     if result.inherited is not None:
         out.print(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}")
     for text in (*result.notes, *_describe_totals(result, verbose=verbose), *_compare_with_previous(result)):
         out.print(text)
     if result.before is not None and result.before.requests and (command := choice.comparison_command()):
-        _write_command(command, out)
+        write_command(command, out)
     out.print()
     several = len(result.agents) > 1
     write_groups([*result.agents, replace(total, name="all agents")] if several else result.agents, "agent", out)
@@ -299,7 +299,7 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
         out.print(line((text, "bold"), "; to keep it so in CI: lore guide ci" if is_good else ""))
     if not rebilled_tokens(total):
         if reads_nothing(total) and not result.missed:
-            _write_command(choice.advice("lore check", result.biggest.path if result.biggest else ""), out)
+            write_command(choice.advice("lore check", result.biggest.path if result.biggest else ""), out)
         return
     if dollars:
         parts = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
@@ -328,7 +328,7 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
         says = f"{costliest.says}, {amount} {_count_places(costliest, most)}"
         out.print(line((f"costliest without a certain cause: {says}", "yellow")))
         out.print(f"  {choice.advice(costliest.fix, most.path)}")
-        _write_command(_check_command(costliest, choice), out)
+        write_command(_check_command(costliest, choice), out)
 
 
 def _count_places(cause: SpendingCause, most: CauseSession | None = None) -> str:
@@ -379,7 +379,9 @@ def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
             reason = f"{counted(extra.requests, 'request')} cost {money(extra.dollars)} more than at the list price"
             actions.append(Action(FAST_FIX, (reason,), "", (extra.dollars, 0.0)))
     if result.biggest is not None and result.biggest.saving:
-        saving, where = result.biggest.saving, _count_compactions(result.biggest)
+        saving, window = result.biggest.saving, result.biggest.window
+        where = counted(result.biggest.compactions or 0, "compaction")
+        where += "" if window is None else f" in a window of {tokens_of(window)} tokens"
         if result.compacted_sessions > 1:
             saving, count = result.compaction_saving, f"{result.compacted_sessions:,} of the costliest sessions"
             where = f"earlier compactions in {count}"
@@ -416,20 +418,15 @@ def _write_actions(result: Overview, out: Console, choice: OverviewSelection) ->
         for reason in action.reasons:
             out.print(f"  {reason}")
         if action.command:
-            _write_command(action.command, out)
+            write_command(action.command, out)
     if biggest is not None and biggest.dollars and not any(action.command == biggest.command for action in actions):
         out.print(line(("costliest session: ", "bold"), _describe_biggest(biggest)))
         if biggest.command:
-            _write_command(biggest.command, out)
+            write_command(biggest.command, out)
     is_whole = not (choice.agent or choice.project or choice.until)  # else `lore simulate` would take more requests
     if is_whole and result.total.write_tokens and result.total.dollars:
         out.print("savings of other changes, such as another lifetime of the cache:")
-        _write_command(choice.advice("lore simulate --what-if"), out)
-
-
-def _count_compactions(biggest: SpendingSession) -> str:
-    window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
-    return counted(biggest.compactions or 0, "compaction") + window
+        write_command(choice.advice("lore simulate --what-if"), out)
 
 
 def _describe_biggest(biggest: SpendingSession) -> str:
@@ -455,9 +452,9 @@ def _write_no_requests(result: Overview, span: str, out: Console, choice: Overvi
             command = f"lore --since {shlex.quote(choice.since)} --by {'project' if choice.project else 'agent'}"
         else:
             out.print("no earlier one was found; list the sessions here, or name a recording:")
-            _write_command("lore sessions", out)
+            write_command("lore sessions", out)
             command = "lore check PATH"
-        _write_command(command, out)
+        write_command(command, out)
     _write_notes(result, out, choice)
 
 
@@ -467,10 +464,10 @@ def write_no_sessions(out: Console) -> None:
     out.print(line(("no sessions of agents that lore reads", "bold"), f" {where}"))
     out.print("name a recording, try those of a clone of lore, or list the formats that lore reads:")
     for command in ("lore check PATH", "lore check fixtures/recordings", "lore formats"):
-        _write_command(command, out)
+        write_command(command, out)
 
 
-def _write_command(command: str, out: Console) -> None:
+def write_command(command: str, out: Console) -> None:
     """Write a command on a line of its own, from which it can be copied."""
     out.print_whole(line((f"  {command}", "cyan")))
 
@@ -482,6 +479,6 @@ def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> N
     if result.problems:
         out.print(f"{counted(result.problems, 'problem')} in these recordings{'' if choice.until else ':'}")
         if not choice.until:  # else `lore check` would read more of them
-            _write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
+            write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))

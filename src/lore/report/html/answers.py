@@ -51,8 +51,8 @@ def describe_spending(spending: Spending) -> str:
 
 
 _AS_READ = (
-    "Re-billed tokens count here with what they cost more than a read from the cache; the price of the read is part of "
-    "reading cached context. lore simulate sums by price instead: there both are part of writes or of uncached tokens."
+    "Re-billed is what these tokens cost beyond the price of reading them, which is under reading cached context. lore "
+    "simulate has both under writes or uncached tokens."
 )
 
 
@@ -145,7 +145,8 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
         summary = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", summary, blocks)
-    lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in describe_rebilled(result.summary))
+    sums = [text.partition("; ruled out")[0] for text, _ in describe_rebilled(result.summary)]
+    lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text in sums)
     write, is_long = partial(Terminal().write, result, verbose=verbose), len(result.findings) > SHOWN_FINDINGS
     return Intro("lore check", "lore check", lead, capture(write, "Findings and sums", folded=is_long))
 
