@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from lore.commands import common, flags
 from lore.errors import LoreError
 from lore.judge.sums import Copies, Sums
-from lore.model.fact import format_money, join_names
+from lore.model.fact import format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
 from lore.recording import corpus
@@ -34,7 +34,6 @@ from lore.recording.titles import title_of
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.overview import (
-    UNKNOWN_PARTS,
     cost_of,
     few_counted,
     rebilled_of,
@@ -209,8 +208,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
         ]
         write_table(_SESSION, rows, out, notes=details)
         sums = [session.spending for session in result.sessions if session.spending is not None]
-        if unknown_parts := dict.fromkeys(name for spending in sums for name in spending.unknown_parts):
-            out.print(line((f"at least: without {join_names(map(UNKNOWN_PARTS.__getitem__, unknown_parts))}", "dim")))
+        if text := unpriced_parts(*[spending for spending in sums if spending.dollars is not None]):
+            out.print(line((text, "dim")))
         logs = [(session.agent, session.path) for session in reversed(result.sessions) if session.counted]
         for note in plan_notes(logs):
             out.print(note)
@@ -259,9 +258,6 @@ def _notes(session: FoundSession) -> Iterator[str]:
     """Yield notes on the figures of a session."""
     if session.spending is not None and (few := few_counted(session.spending)):
         yield few
-    elif session.dollars is not None and (sums := session.spending) is not None:
-        # a line below the table says which parts are unknown
-        yield from filter(None, [unpriced_parts(replace(sums, unknown_parts={}))])
     if session.copied:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars

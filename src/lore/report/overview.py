@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
@@ -52,7 +53,7 @@ _CAUSE_COLUMNS = (
     TableColumn("what to do"),
 )  # fmt: skip
 _KINDS = {"paid_again": "waste (avoidable)", "expected": "expected", "unexplained": "no certain cause"}  # as above
-UNKNOWN_PARTS: dict[UnknownPart, str] = {
+_UNKNOWN_PARTS: dict[UnknownPart, str] = {
     "output": "output that the logs omit", "writes": "cache writes that the logs omit",
     "prompt": "input that the logs omit", "price": "tokens or tools without a known price",
 }  # fmt: skip
@@ -118,16 +119,20 @@ def span_in_words(since: float | None, until: float | None) -> str:
     return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
 
 
-def unpriced_parts(spending: Spending) -> str:
-    """Return which requests the cost holds in part or not at all; empty if it holds all of them."""
-    reasons = ((spending.unpriced, "a known price"), (spending.unbilled, "recorded tokens"))
-    parts = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
-    for name, count in spending.unknown_parts.items():
-        parts.append(f"{UNKNOWN_PARTS[name]} (in {counted(count, 'request')})")
-    for count, what, where, tokens in (
-        (spending.absent_subagents, "subagent", "whose logs were not read", spending.absent_subagent_tokens),
-        (spending.absent_compactions, "compaction", "whose requests no log holds", spending.absent_compaction_tokens),
-    ):
+def unpriced_parts(*groups: Spending) -> str:
+    """Return which requests the cost of groups holds in part or not at all; empty if it holds all of them."""
+
+    def total(name: str) -> int:
+        return sum(getattr(group, name) for group in groups)
+
+    reasons = (("unpriced", "a known price"), ("unbilled", "recorded tokens"))
+    parts = [f"{counted(count, 'request')} without {reason}" for name, reason in reasons if (count := total(name))]
+    unknown_parts = Counter[UnknownPart]()
+    for group in groups:
+        unknown_parts.update(group.unknown_parts)
+    parts += [f"{_UNKNOWN_PARTS[name]} (in {counted(count, 'request')})" for name, count in unknown_parts.items()]
+    for what, where in (("subagent", "whose logs were not read"), ("compaction", "whose requests no log holds")):
+        count, tokens = total(f"absent_{what}s"), total(f"absent_{what}_tokens")
         size = f" ({tokens_of(tokens)} tokens)" if tokens else ""
         parts += [f"{counted(count, what)} {where}{size}"] if count else []
     return f"not in the cost: {', '.join(parts)}" if parts else ""
@@ -446,8 +451,9 @@ def _write_no_requests(result: Overview, span: str, out: Console, choice: Overvi
         out.print(line((f"{span}: no requests{what}", "bold")))
         if result.newest is not None:
             day = day_of(result.newest)
-            out.print(f"the newest request was sent on {day}:")
-            command = choice._replace(since=day, until="").summing("").rstrip()
+            out.print(f"the newest request was sent on {day}; the 7 days up to it:")
+            week_ago = day_of(result.newest - 6 * 86_400)
+            command = choice._replace(since=week_ago, until="").summing("").rstrip()
         elif choice.agent or choice.project:  # look in all of them
             command = f"lore --since {shlex.quote(choice.since)} --by {'project' if choice.project else 'agent'}"
         else:
