@@ -5,7 +5,7 @@ import os
 import sqlite3
 import time
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from formats import cline, gemini, kimi
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from formats.opencode import Export
-from lore.report.status_line import span
+from lore.report.plain import day_of
 from recording.test_opencode_store import stored, written
 
 DAY = 86_400
@@ -70,11 +70,10 @@ def test_sessions_and_check_count_the_same():
 def test_person_reads_figures_title_and_path():
     aged(codex(CODEX), 2 * 3_600 + 60)
     head, figures, path, last = lore("sessions").out.splitlines()
-    assert head.split() == ["age", "agent", "requests", "cost", "share", "read", "re-billed", "session"]
+    assert head.split() == ["latest", "agent", "requests", "cost", "share", "read", "re-billed", "session"]
     latest = datetime.fromisoformat(rows()[0]["latest_at"])  # not the file's time
     assert f"{latest:%H:%M:%S}" == "08:00:03"
-    age = span(time.time() - latest.timestamp()).split()
-    assert figures.split()[:6] == [*age, "Codex", "CLI", "2", f"${rows()[0]['dollars']:.2f}"]
+    assert figures.split()[:5] == [day_of(latest.timestamp()), "Codex", "CLI", "2", f"${rows()[0]['dollars']:.2f}"]
     assert (figures.split()[-2:], path.strip()) == (["w:", "hello"], f"~/{os.path.relpath(CODEX, 'home')}")
     assert last == "1 of 1 session"
 
@@ -82,8 +81,19 @@ def test_person_reads_figures_title_and_path():
 def test_several_sessions_name_the_command_that_sorts_by_cost():
     claude(CLAUDE)
     codex(CODEX, 5)
-    last = lore("sessions", "-n", "1").out.splitlines()[-1]
-    assert last.startswith("1 of 2 sessions, the newest (--all lists all); the costliest first: lore --by session ")
+    last = lore("sessions", "-n", "1").out
+    assert "\n1 of 2 sessions, the newest (--all lists all)\nthe costliest first:\n  lore --since 20" in last
+    last = lore("sessions", "--since", "2020-01-01", "--agent", "codex").out
+    assert "\nthe costliest first:" not in last
+    codex(CODEX.replace("-1", "-2", 1), 5)
+    last = lore("sessions", "--since", "2020-01-01", "--agent", "codex").out
+    assert last.endswith("\n  lore --since 2020-01-01 --agent codex --by session\n")
+
+
+def test_recent_session_shows_its_age():
+    at = datetime.fromtimestamp(time.time() - 2 * 3_600 - 60, UTC)
+    claude(CLAUDE, timestamp=f"{at:%Y-%m-%dT%H:%M:%S.000Z}")
+    assert lore("sessions").out.splitlines()[1].startswith("2 h ago ")
 
 
 def test_drop_without_a_cause_is_not_waste():

@@ -4,13 +4,17 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, names_in
+from lore.judge.base import TurnVerdict
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, make_row, names_in
 from lore.model.differences import ParameterChanged, TextChanged, ToolsChanged
+from lore.model.events import Usage
 from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
 from lore.model.ledger import LedgerRow, Loss
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
+from lore.run.rules import packaged
 from lore.run.spending.ledgers import Ledgers
+from model import making
 
 
 @each("evidence, names", [
@@ -56,3 +60,17 @@ def test_only_lasting_ids_make_copies(response_id, count):
     copies = Copies()
     assert [copies.has(row, name) for name in ("a.jsonl", "a.jsonl", "b.jsonl")] == [False, False, bool(count)]
     assert copies.count == count
+
+
+@pytest.mark.parametrize(("lacking", "expected"), [
+    ({"output_tokens": None}, ["output"]),
+    ({"read_tokens": None}, ["prompt"]),
+    ({"write_tokens": None}, ["writes"]),
+    ({"server_tools": (("unknown_tool", 1),)}, ["price"]),
+    ({"output_tokens": None, "write_tokens": None}, ["output", "writes"]),
+    ({}, []),
+])  # fmt: skip
+def test_row_names_what_its_cost_leaves_out(lacking, expected):
+    usage = Usage(**{"uncached_tokens": 9, "read_tokens": 9, "write_tokens": 9, "output_tokens": 9, **lacking})
+    turn = making.turn(making.parsed({**making.body("hi"), "model": "claude-opus-4-5"}), usage=usage)
+    assert list(make_row(TurnVerdict(turn), packaged()).unknown) == expected

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from cli.running import lore
 from lore.judge.sums import Sums
-from lore.report.html.answers import describe_spending, period_blocks
+from lore.model.results.overview import SpendingCause
+from lore.report.html.answers import causes_block, describe_spending, period_blocks
 from pages.sessions import HOSTILE, bodies, growing, session
 
 FALLEN = growing(12, falls=(6,))
@@ -156,6 +157,18 @@ def test_cost_is_drawn_by_day_week_and_month():
                               ("month", "2026-01: $", "2026-02: $")):  # fmt: skip
         part = text.partition(f"By {name}")[2]
         assert part.index(first) < part.index(last)
+
+
+def test_small_causes_of_a_page_are_one_row():
+    causes = [
+        SpendingCause(code=code, name="x", kind="waste", actor="user", names=[], lifetime=None, sessions=1, turns=2,
+                      tokens=100, dollars=dollars, says=code, fix="", command="")
+        for code, dollars in (("A", 9.0), ("B", 0.01), ("C", 0.02))
+    ]  # fmt: skip
+    table = causes_block(causes).table
+    assert table is not None
+    assert [row[0] for row in table.rows] == ["$9.00", "$0.03"]
+    assert table.rows[1][:4] == ("$0.03", "200", "4", "2 other causes, each less than 1 %")
 
 
 def test_week_with_unknown_cost_costs_at_least():

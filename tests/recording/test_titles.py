@@ -113,6 +113,22 @@ def test_title_is_first_prompt_without_a_name(tmp_path: Path) -> None:
     assert title_of(log(tmp_path / "log.jsonl", meta)) == "/clear"
 
 
+@pytest.mark.parametrize(("prompts", "expected"), [
+    (["y", "Fix the login test"], "y · Fix the login test"),
+    (["Fix the login test", "y"], "Fix the login test"),
+    (["<command-name>/clear</command-name>", "<command-name>/plan</command-name><command-args>14</command-args>"],
+     "/plan 14"),
+    (["Implement the following plan:\n\n# Plan: Fix the login"], "Plan: Fix the login"),
+])  # fmt: skip
+def test_title_identifies_session_by_its_prompts(tmp_path: Path, prompts: list[str], expected: str) -> None:
+    messages = [
+        {**PROMPT, "uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None,
+         "message": {"role": "user", "content": prompt}}
+        for number, prompt in enumerate(prompts)
+    ]  # fmt: skip
+    assert title_of(log(tmp_path / "log.jsonl", *messages)) == expected
+
+
 @pytest.mark.parametrize("text", ["Generate a file named AGENTS.md that serves as a guide.", "/init"])
 def test_title_skips_what_init_sends(tmp_path: Path, text: str) -> None:
     init = {**PROMPT, "uuid": "u0", "message": {"role": "user", "content": text}}
@@ -138,6 +154,7 @@ def test_missing_or_unrecognised_file_has_no_title(tmp_path: Path) -> None:
     ("<command-name>/plan</command-name>\n<command-args>fix the login</command-args>", "fix the login"),
     ("<command-name>/plan</command-name><command-args>14</command-args>", ""),
     ("# AGENTS.md instructions for /w", ""),
+    ("<task-notification><status>failed</status></task-notification>\nFull transcript at: /tmp/a", ""),
 ])  # fmt: skip
 def test_blocks_of_clients_are_not_a_prompt(text: str, expected: str) -> None:
     assert strip_client_blocks(text) == expected

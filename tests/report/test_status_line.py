@@ -23,7 +23,7 @@ def line(running=RUNNING, client=None, parts=DEFAULT, width=None, colour=False, 
 
 def test_line_shows_all_default_parts():
     assert line() == (
-        'prompt 182k · read 98 % · re-billed 45k ($1.20) · cache 4:12 · costly break 12 min ago: hook "Edit" adds text'
+        'prompt 182k · read 98 % · re-billed 45k ($1.20) · cache 4:12 · last break 12 min ago: hook "Edit" adds text'
     )
 
 
@@ -33,8 +33,8 @@ def test_line_shows_all_default_parts():
     ({"lifetime": 86_400.0, "billed": False}, "expires", "cache about 23:59:12"),
     ({"lifetime": None}, "expires", "cache lifetime unknown"),
     ({"last_break": None}, "break", "no break"),
-    ({"last_break": BREAK._replace(at=None)}, "break", 'costly break turn 7: hook "Edit" adds text'),
-    ({"last_break": BREAK._replace(at=NOW + 9)}, "break", 'costly break turn 7: hook "Edit" adds text'),
+    ({"last_break": BREAK._replace(at=None)}, "break", 'last break turn 7: hook "Edit" adds text'),
+    ({"last_break": BREAK._replace(at=NOW + 9)}, "break", 'last break turn 7: hook "Edit" adds text'),
     ({"paid_again_tokens": 0, "rebilled_dollars": 0.0}, "again", "re-billed 0"),
     ({"rebilled_dollars": None, "unexplained_tokens": 144_000, "expected_tokens": 9}, "again", "re-billed 189k"),
     ({"prompt_tokens": 999_600}, "prompt", "prompt 1.0M"),
@@ -70,7 +70,7 @@ def test_unjudged_log_is_named_as_such():
 
 def test_redacted_line_names_nothing():
     said = line(client=ClientStatus("Opus 5"), parts=("model", "break"), redact=True)
-    assert said == "costly break 12 min ago: a hook adds text"
+    assert said == "last break 12 min ago: a hook adds text"
 
 
 @each(range(1, 120))
@@ -79,7 +79,7 @@ def test_line_fits_any_width(width):
 
 
 def test_narrow_line_keeps_the_expiry_longest():
-    assert line(width=70) == "prompt 182k · read 98 % · cache 4:12 · costly break 12 min ago: hook…"
+    assert line(width=70) == 'prompt 182k · read 98 % · cache 4:12 · last break 12 min ago: hook "E…'
     assert line(width=30) == "prompt 182k · cache 4:12"
     assert line(width=12) == "cache 4:12"
     assert line(width=5) == "cach…"
@@ -88,7 +88,7 @@ def test_narrow_line_keeps_the_expiry_longest():
 def test_parts_are_coloured_by_urgency():
     said = line(colour=True)
     assert "\x1b[32mread 98 %\x1b[0m" in said
-    assert "\x1b[2mcostly break 12 min" in said
+    assert "\x1b[2mlast break 12 min" in said
     assert "\x1b[33mcache 0:59\x1b[0m" in line(RUNNING._replace(used_at=NOW - 241), colour=True)
     assert "\x1b[31mcache expired" in line(RUNNING._replace(used_at=NOW - 400), colour=True)
 

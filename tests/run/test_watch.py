@@ -203,7 +203,7 @@ def test_screen_shows_what_judging_says(log):
     assert session.startswith("claude-opus-4-5  ·  4 requests")
     again = f"re-billed {short(running.rebilled_tokens)} (${running.rebilled_dollars:.2f})"
     assert figures == f"prompt {short(running.prompt_tokens)} · read 99 % · {again} · cache 4:50"
-    assert broken.startswith("costly break 1 min ago: ")
+    assert broken.startswith("last break 1 min ago: ")
     assert advice.startswith("do      ")
     assert bars == "▇▇▇█"
     assert head.split() == ["turn", "at", "prompt", "read", "re-billed", "cause"]

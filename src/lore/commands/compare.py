@@ -188,9 +188,11 @@ def compare(
             ledger = by_path.get(side.side.path)  # says why a file could not be read
             if ledger is not None and ledger.message is not None:
                 raise LoreError(ledger.message, hint="`lore formats` lists what lore reads")
-            raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
+            raise LoreError(f"no requests match {side.side.name}", hint=_hint_of_names(sums, paths))
     billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
-    notes = plan_notes(by_path)
+    sessions = {path for side in sums for path in side.sessions}
+    logs = [(ledger.format, path) for path, ledger in by_path.items() if ledger.path in sessions]
+    notes = plan_notes(logs)
     for side in sums:
         clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
         if "version:" in side.side.name and len(clients) > 1:  # each client counts its versions by itself

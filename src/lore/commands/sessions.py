@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.errors import LoreError
-from lore.judge.sums import Copies, Sums, is_part
+from lore.judge.sums import Copies, Sums
 from lore.model.fact import format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
@@ -31,10 +31,18 @@ from lore.recording.agents.logs import AGENTS, Agent, Surroundings, agent_named
 from lore.recording.agents.sessions import AgentLog, agent_logs, folder_of, newest_first
 from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
-from lore.report.commands import in_shell, shorten_path
+from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, line
-from lore.report.overview import cost_of, few_counted, rebilled_of, share_read, unpriced_parts, write_no_sessions
-from lore.report.plain import counted, last_part, when
+from lore.report.overview import (
+    cost_of,
+    few_counted,
+    rebilled_of,
+    share_read,
+    unpriced_parts,
+    write_command,
+    write_no_sessions,
+)
+from lore.report.plain import counted, day_of, last_part, when
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 from lore.run import recent
@@ -66,11 +74,11 @@ def run(
 ) -> int:
     """List the sessions that agents keep here, the newest first.
 
-    Each row has age, agent, requests, cost, the share of the prompts that was read from a cache, the re-billed part,
-    project, title and path. Requests copied from another session (a fork, a resumed one) are not counted. The sessions
-    shown are read for these figures, at most 256 MB; --all reads all. `lore check PATH` shows why tokens were
-    re-billed, `lore --by session` lists the costliest first. Results are kept in your cache folder, in numbers and
-    names alone; nothing leaves this machine.
+    Each row has the time of the latest request, agent, requests, cost, the share of the prompts that was read from a
+    cache, the re-billed part, project, title and path. Requests copied from another session (a fork, a resumed one) are
+    not counted. The sessions shown are read for these figures, at most 256 MB; --all reads all. `lore check PATH` shows
+    why tokens were re-billed. Results are kept in your cache folder, in numbers and names alone; nothing leaves this
+    machine.
     """
     loaded, now, surroundings = common.find_settings(config), time.time(), common.surroundings()
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
@@ -81,9 +89,8 @@ def run(
             most_bytes=None if every else MOST_BYTES, progress=progress,
         )  # fmt: skip
     result = common.redacted_if(redact, listing)
-    filters = ((" of ", agent), (" of project ", project), (" since ", since))
-    selected = "".join(f"{word}{value}" for word, value in filters if value)
-    show = partial(write_sessions, now=now, home=surroundings.home, selected=selected)
+    choice = OverviewSelection(since or "", "", agent or "", project or "", home=surroundings.home)
+    show = partial(write_sessions, now=now, choice=choice)
     common.answer(result, show, as_json=as_json, color=color)
     expected_messages = (None, NOT_COUNTED, NO_RECORDING)
     unread = [session for session in listing.sessions if session.message not in expected_messages]
@@ -183,18 +190,16 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
 
 
 _SESSION = (
-    TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
+    TableColumn("latest", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
     TableColumn("cost", right=True), TableColumn("share read", right=True, drop=2),
     TableColumn("re-billed", right=True), TableColumn("session"),
 )  # fmt: skip
 _NEAR = 0.01  # costs that differ by less agree
 
 
-def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "", selected: str = "") -> None:
-    """Write a table of sessions, with title and path; then how many there are, and logs that lore cannot read.
-
-    `selected` names the sessions that were asked for, such as ` of project app`.
-    """
+def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: OverviewSelection) -> None:
+    """Write a table of sessions, with title and path; then how many there are, and logs that lore cannot read."""
+    home = choice.home
     if result.sessions:
         rows = [_cells(session, now) for session in result.sessions]
         details = [
@@ -202,17 +207,24 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
             for session in result.sessions
         ]
         write_table(_SESSION, rows, out, notes=details)
-        if any(session.spending is not None and session.spending.at_least for session in result.sessions):
-            out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
-        for note in plan_notes(session.path for session in reversed(result.sessions) if session.counted):
+        sums = [session.spending for session in result.sessions if session.spending is not None]
+        if text := unpriced_parts(*[spending for spending in sums if spending.dollars is not None]):
+            out.print(line((text, "dim")))
+        logs = [(session.agent, session.path) for session in reversed(result.sessions) if session.counted]
+        for note in plan_notes(logs):
             out.print(note)
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     extent = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
     hints = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
-    hints += "; the costliest first: lore --by session --since DATE" if result.found > 1 else ""
+    filters = ((" of ", choice.agent), (" of project ", choice.project), (" since ", choice.since))
+    selected = "".join(f"{word}{value}" for word, value in filters if value)
     if result.found or selected:
         out.print(line(f"{extent}{hints}" if result.found else f"no sessions{selected}: lore sessions lists all"))
+        if result.found > 1 and result.sessions:
+            oldest = day_of(min(filter(None, map(_latest, result.sessions)), default=None))
+            out.print("the costliest first:")
+            write_command(choice._replace(since=choice.since or oldest).summing("--by session"), out)
     else:
         write_no_sessions(out)
     for logs in result.unread:
@@ -229,18 +241,23 @@ def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
     )  # fmt: skip
     project = last_part(session.project or "")
     name = ": ".join(filter(None, (project, session.title or "without a title")))
-    latest = session.latest_at or session.written_at
-    age = "-" if latest is None else span(max(0.0, now - datetime.fromisoformat(latest).timestamp()))
+    latest = _latest(session)
+    age = 0.0 if latest is None else max(0.0, now - latest)
+    when_sent = "-" if latest is None else f"{span(age)} ago" if age < overview.WEEK else day_of(latest)
     agent = next((agent.title for agent in AGENTS if agent.name == session.agent), session.agent)
-    return age, agent, *figures, name
+    return when_sent, agent, *figures, name
+
+
+def _latest(session: FoundSession) -> float | None:
+    """Return when the latest request was sent, else when the log was written, in seconds since the epoch."""
+    latest = session.latest_at or session.written_at
+    return None if latest is None else datetime.fromisoformat(latest).timestamp()
 
 
 def _notes(session: FoundSession) -> Iterator[str]:
     """Yield notes on the figures of a session."""
     if session.spending is not None and (few := few_counted(session.spending)):
         yield few
-    elif session.dollars is not None and (sums := session.spending) is not None and is_part(replace(sums, at_least=0)):
-        yield unpriced_parts(replace(sums, at_least=0))  # a line below the table says what that is
     if session.copied:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars

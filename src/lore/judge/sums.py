@@ -10,10 +10,10 @@ Amounts are added with `math.fsum`, so that the order of files changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import replace
 
@@ -25,9 +25,9 @@ from lore.judge.findings import lasting_id, lasting_path
 from lore.judge.pairs.pair import Tally, is_remark
 from lore.judge.prices import date_of, exact, paid_again, price_of, surcharge_of
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, actor_of, fix_of
-from lore.model.events import MAIN, SUMMED_COUNTS
+from lore.model.events import MAIN, SUMMED_COUNTS, Usage
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
-from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead
+from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead, UnknownPart
 from lore.model.results import Surcharge, UsageResult
 from lore.model.results.overview import CauseSession, CostChange, Spending, SpendingCause
 from lore.model.results.simulate import ReliabilityResult
@@ -52,7 +52,6 @@ def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
     price = None if usage is None else price_of(rules, turn)
     parts, is_whole = ({}, True) if price is None or usage is None else price.split(usage)
     is_plain = usage is not None and not usage.iterations
-    has_all_output = price is None or usage is None or not is_partial(rules, usage.client)
     counts = usage if is_plain else UsageResult.sum_of(() if usage is None else usage.passes)
     return LedgerRow(
         chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
@@ -62,9 +61,27 @@ def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
         spent=_split_cost(verdict, price, parts), loss=_loss(verdict), appended=was_append_read(verdict),
         compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
         is_inherited=bool(turn.call.inherited_from),
-        at_least=not (is_whole and has_all_output),
+        unknown=() if price is None or usage is None else tuple(_unknown_parts(usage, price, rules, is_whole=is_whole)),
         recorded=None if usage is None else usage.recorded, surcharge=surcharge_of(rules, turn, price),
     )  # fmt: skip
+
+
+def _unknown_parts(usage: Usage, price: Price, rules: DatedRules, *, is_whole: bool) -> Iterator[UnknownPart]:
+    """Yield what the cost of a request leaves out; `is_whole`: every count and its price are known."""
+    passes = () if usage.is_sum else usage.passes  # a sum of several requests may lack any count
+    lacks_output = any(counts.output_tokens is None for counts in passes)
+    if lacks_output or is_partial(rules, usage.client):
+        yield "output"
+    if is_whole:
+        return
+    lacks_prompt = any(None in (counts.uncached_tokens, counts.read_tokens) for counts in passes)
+    lacks_writes = price.has_write_price and any(counts.write_tokens is None for counts in passes)
+    if lacks_prompt:
+        yield "prompt"
+    if lacks_writes:
+        yield "writes"
+    if not (lacks_output or lacks_prompt or lacks_writes):
+        yield "price"
 
 
 def _split_cost(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal]) -> CostParts | None:
@@ -214,7 +231,8 @@ class Sums:
         counts["appends"] += sum([row.appended is not None for row in rows])
         counts["appends_read"] += sum([row.appended is True for row in rows])
         counts["unpriced"] += sum([row.billed and row.spent is None for row in rows])
-        counts["at_least"] += sum([row.billed and row.spent is not None and row.at_least for row in rows])
+        for unknown in [row.unknown for row in rows if row.unknown and row.billed and row.spent is not None]:
+            counts.update(["at_least", *unknown])
         for loss, spent in [(row.loss, row.spent) for row in rows if row.loss is not None]:
             counts["breaks"] += 1
             counts[f"{REBILLED[loss.kind]}_tokens"] += loss.tokens
@@ -256,6 +274,7 @@ class Sums:
             name=name, sessions=len(self._sessions), dollars=dollars, title=title, **sums,
             median_prompt_tokens=sorted(self._sizes)[(len(self._sizes) - 1) // 2] if self._sizes else None,
             largest_prompt_tokens=max(self._sizes, default=None),
+            unknown_parts={name: self._counts[name] for name in get_args(UnknownPart) if self._counts[name]},
             surcharges=[Surcharge(name, len(more), sum_of(more)) for name, more in sorted(self._surcharges.items())],
         )  # fmt: skip
 

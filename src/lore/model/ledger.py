@@ -8,7 +8,7 @@ None, never 0.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -62,6 +62,9 @@ class UnloggedWork(Struct, frozen=True, array_like=True, gc=False):
     tokens: int  # that the recording states for it; 0: none
 
 
+UnknownPart: TypeAlias = Literal["output", "writes", "prompt", "price"]
+
+
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     """One request."""
 
@@ -85,7 +88,7 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     compacted: bool  # a compaction removed earlier messages
     answered: float | None = None  # when the response began
     is_inherited: bool = False  # another session sent it, and this session is a fork of that one
-    at_least: bool = False  # `spent` leaves out a count or price that is unknown
+    unknown: tuple[UnknownPart, ...] = ()  # what `spent` leaves out
     recorded: RecordedCost | None = None  # the cost that the log states
     missed: MissedRead | None = None  # what breakpoints did not cover, reported at its first request
     # why it cost more than the list price (fast mode, …), and by how many dollars; negative: less

@@ -1,4 +1,4 @@
-"""The title of a session: the name that its agent gave it, else its first prompt, masked and shortened.
+"""The title of a session: the name that its agent gave it, else its first prompts, masked and shortened.
 
 The reader of a log reports both. It is given the beginning of the log and its last 64 KiB, because agents write names
 again when a session ends. The table of agents (`agents/logs.py`) says which names are in other files.
@@ -29,6 +29,9 @@ _REMINDER = re.compile(r"<system[_-]reminder>.*?(?:</system[_-]reminder>|$)", re
 # blocks that hold what the user wrote
 _SPOKEN = frozenset(("task", "user_message", "user_query", "feedback"))
 _WORDS = 3  # from there on the arguments of a command are a prompt
+_TELLING = 10  # bytes of UTF-8: to a shorter prompt ("y", "continue") the next one is added
+_PLAN = re.compile(r"Implement the following plan:[\s#]*")  # Claude Code's words before a plan that was accepted
+_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _COMMAND = re.compile(r"<command-name>\s*(/?[\w:.-]+)\s*</command-name>|^\s*(/[\w:.-]+)\s*$")
 # what agents send for /init, as a message of the user
 _INIT = (
@@ -62,14 +65,14 @@ def shortened(text: str) -> str:
 
 
 def _title_in(path: str) -> str:
-    """Return the name that a log gives its session, else the first prompt of the main chain, else of any chain."""
+    """Return the name that a log gives its session, else the first prompts of the main chain, else of any chain."""
     from lore.recording.request_session import session_of  # noqa: PLC0415 - slow to import; some agents keep names
 
     opened = corpus.open_head(path)
     is_whole = is_document(opened.head)  # no part of it can be read
-    name = command = ""  # the first command that was typed
-    prompts: dict[bool, str] = {}  # the first prompt, by whether it is of the main chain
-    data = opened.data if is_whole else _beginning_and_end(path, opened.data, lambda: bool(prompts.get(True)))
+    name = command = ""  # the first command that was typed, rather another one than /clear
+    prompts = {True: "", False: ""}  # the first prompts, by whether they are of the main chain
+    data = opened.data if is_whole else _beginning_and_end(path, opened.data, lambda: _is_telling(prompts[True]))
     recording = Options().open(path, opened=opened._replace(data=data))
     is_short = is_whole or not recording.events  # requests have no name, and that of a document comes first
     for read in session_of(recording, "", hint="").reads():
@@ -80,12 +83,20 @@ def _title_in(path: str) -> str:
             texts = [block.text for block in event.item.blocks or () if isinstance(block, TextBlock)]
             text = "\n".join(text_of(bytes(part)) for part in texts or [event.item.text])
             match = _COMMAND.search(text)
-            command = command or (match[1] or match[2] if match else "/init" if text.startswith(_INIT) else "")
-            if prompt := strip_client_blocks(text):
-                prompts.setdefault(event.chain == MAIN, prompt)
-        if is_short and (name or prompts.get(True)):
+            if command in ("", "/clear"):
+                arguments = _ARGUMENTS.search(text)
+                typed = match[1] or match[2] if match else "/init" if text.startswith(_INIT) else ""
+                command = " ".join(filter(None, (typed, arguments and arguments[1].strip()))) or command
+            prompt, is_main = strip_client_blocks(text), event.chain == MAIN
+            if prompt and not _is_telling(prompts[is_main]):
+                prompts[is_main] = " · ".join(filter(None, (prompts[is_main], prompt)))
+        if is_short and (name or _is_telling(prompts[True])):
             break
-    return name or prompts.get(True) or command or prompts.get(False, "")
+    return name or prompts[True] or command or prompts[False]
+
+
+def _is_telling(prompt: str) -> bool:
+    return len(prompt.encode("utf-8", "replace")) >= _TELLING
 
 
 def _beginning_and_end(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> Iterator[bytes]:
@@ -108,8 +119,10 @@ def _beginning_and_end(path: str, pieces: Iterator[bytes], is_enough: Callable[[
 def strip_client_blocks(text: str) -> str:
     """Return a user's text without the blocks that clients put before it."""
     while (block := _BLOCK.match(text)) is not None:
+        if block[1] == "task-notification":  # and what follows it is of the client, too
+            return ""
         if block[1] in _SPOKEN or (block[1] == "command-args" and len(block[2].split()) >= _WORDS):
             return block[2].strip()
         text = text[block.end() :]
-    text = _REMINDER.sub("", text).strip()
+    text = _PLAN.sub("", _REMINDER.sub("", text).strip(), count=1)
     return "" if text.startswith(_NOT_SPOKEN) or _COMMAND.fullmatch(text) else text

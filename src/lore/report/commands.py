@@ -93,9 +93,14 @@ class OverviewSelection(NamedTuple):
         }  # fmt: skip
         return " ".join(["lore", *(f"{name} {shlex.quote(value)}" for name, value in values.items() if value), option])
 
-    def advice(self, text: str) -> str:
-        """Return the advice with options added to its commands, so that they read the same files (of all projects)."""
+    def advice(self, text: str, path: str = "") -> str:
+        """Return the advice with options added to its commands, so that they read the same files (of all projects).
+
+        These commands have no `--until`: with it they read one recording, at `path` (empty: those since then).
+        """
         file_options = [*self.places, "--since", shlex.quote(self.since)]
+        if self.until and (quoted_path := in_shell(path, self.home) if path else ""):
+            file_options = [quoted_path]
         return _OVER_FILES.sub(lambda command: " ".join([command[0], *file_options]), text)
 
     def comparison_command(self) -> str:

@@ -96,22 +96,18 @@ def _write_causes(result: Comparison, tail: tuple[str, ...], out: Console, *, ve
 
 
 def conclusions(result: Comparison) -> list[str]:
-    """Return how the cost changed and what differs beyond chance; if nothing does, what a conclusion would need."""
+    """Return how the cost changed and what to do about new causes; if nothing differs, what a conclusion would need."""
     change, left, right = result.change, result.left.spending, result.right.spending
     cost = [] if change is None else describe_change("B cost", change, left, right)
-    differences = [
-        f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_format_signed(measure.difference or 0.0, measure.unit)})"
-        for measure in result.measures
-        if measure.outcome in _SURE
-    ]
-    for cause in [cause for cause in result.causes if cause.outcome in _SURE][:_NAMED]:
-        often = "less often in B" if cause.outcome == "lower" else f"more often in B; {cause.fix}"
-        differences.append(f"{cause.says}: {often}")
+    more = [cause for cause in result.causes if cause.outcome == "higher"][:_NAMED]
+    actions = [f"more often in B: {cause.says}; to do: {cause.fix}" for cause in more]
+    if any(entry.outcome in _SURE for entry in (*result.measures, *result.causes)):
+        return [*cost, *actions]
     reason = "no difference is sure to be more than chance"
     if min(left.sessions, right.sessions) < LEAST_SESSIONS:
         sizes = f"{counted(left.sessions, 'session')} of A and {right.sessions:,} of B"
         reason = f"{sizes} are too few to say what is more than chance"
-    return [*cost, *(differences or [f"{reason}: compare more sessions of each side"])]
+    return [*cost, f"{reason}: compare more sessions of each side"]
 
 
 def _format_value(side: MeasureSide, unit: str, *, verbose: bool) -> str:

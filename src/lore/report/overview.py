@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE, is_part, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.codes import SEVERITY, CauseKind
 from lore.model.fact import format_duration, format_money, join_names
+from lore.model.ledger import UnknownPart
 from lore.model.results.overview import (
     CauseSession,
     GroupBy,
@@ -19,16 +22,18 @@ from lore.model.results.overview import (
     PlanLimit,
     Spending,
     SpendingCause,
+    SpendingSession,
 )
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, last_part, local_time
-from lore.report.sentences.findings import describe_surcharges
+from lore.report.sentences.findings import FAST, FAST_FIX, describe_surcharges
 from lore.report.sentences.spending import describe_change, label_of
 from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
 
 _CAUSES = 4  # shown without -v
+_ACTIONS = 2  # shown
 _GROUPS = 30  # shown
 _LONG_SPAN = 92  # days
 _LITTLE = 0.01  # of the cost: a cause that costs less is not the first thing to change
@@ -48,6 +53,10 @@ _CAUSE_COLUMNS = (
     TableColumn("what to do"),
 )  # fmt: skip
 _KINDS = {"paid_again": "waste (avoidable)", "expected": "expected", "unexplained": "no certain cause"}  # as above
+_UNKNOWN_PARTS: dict[UnknownPart, str] = {
+    "output": "output that the logs omit", "writes": "cache writes that the logs omit",
+    "prompt": "input that the logs omit", "price": "tokens or tools without a known price",
+}  # fmt: skip
 _WINDOWS = {300: "the five-hour block", 10_080: "the week"}
 COST_PARTS = {  # fields of `Spending`
     "reading": "reading cached context", "context": "new context", "output": "output",
@@ -70,13 +79,14 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
     if parts := unpriced_parts(total):
         out.print(parts)
     if total.unpriced and result.by != "model":
-        _write_command(choice.summing("--by model"), out)
+        out.print("models without a known price:")
+        write_command(choice.summing("--by model"), out)
     if result.inherited is not None:
         out.print(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}")
     for text in (*result.notes, *_describe_totals(result, verbose=verbose), *_compare_with_previous(result)):
         out.print(text)
     if result.before is not None and result.before.requests and (command := choice.comparison_command()):
-        _write_command(command, out)
+        write_command(command, out)
     out.print()
     several = len(result.agents) > 1
     write_groups([*result.agents, replace(total, name="all agents")] if several else result.agents, "agent", out)
@@ -87,10 +97,12 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
     _write_rebilled(result, out, choice, verbose=verbose)
     for cause in result.missed:  # sent at the full price although a cache could have held them
         cost, tokens = _sum_amounts([cause])
+        if not verbose and _is_little([cause], total):
+            continue
         size = f"{'' if cost == '-' else f'{cost}, '}{tokens} tokens"
-        reason = f": {cause.says}, {_count_places(cause)}; to do: {choice.advice(cause.fix)}"
-        out.print(line((f"not re-billed, but could have been read from a cache: {size}", "bold"), reason))
-    _write_first(result, out, choice)
+        out.print(line((f"not re-billed, but could have been read from a cache: {size}", "bold")))
+        out.print(f"  {cause.says}, {_count_places(cause)}; {choice.advice(cause.fix)}")
+    _write_actions(result, out, choice)
     _write_notes(result, out, choice)
 
 
@@ -107,17 +119,20 @@ def span_in_words(since: float | None, until: float | None) -> str:
     return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
 
 
-def unpriced_parts(spending: Spending) -> str:
-    """Return which requests the cost holds in part or not at all; empty if it holds all of them."""
-    reasons = ((spending.unpriced, "a known price"), (spending.unbilled, "recorded tokens"))
-    parts = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
-    if spending.at_least:
-        requests = counted(spending.at_least, "request")
-        parts.append(f"a part of {requests} (some tokens, mostly output, or a price are unknown)")
-    for count, what, where, tokens in (
-        (spending.absent_subagents, "subagent", "whose logs were not read", spending.absent_subagent_tokens),
-        (spending.absent_compactions, "compaction", "whose requests no log holds", spending.absent_compaction_tokens),
-    ):
+def unpriced_parts(*groups: Spending) -> str:
+    """Return which requests the cost of groups holds in part or not at all; empty if it holds all of them."""
+
+    def total(name: str) -> int:
+        return sum(getattr(group, name) for group in groups)
+
+    reasons = (("unpriced", "a known price"), ("unbilled", "recorded tokens"))
+    parts = [f"{counted(count, 'request')} without {reason}" for name, reason in reasons if (count := total(name))]
+    unknown_parts = Counter[UnknownPart]()
+    for group in groups:
+        unknown_parts.update(group.unknown_parts)
+    parts += [f"{_UNKNOWN_PARTS[name]} (in {counted(count, 'request')})" for name, count in unknown_parts.items()]
+    for what, where in (("subagent", "whose logs were not read"), ("compaction", "whose requests no log holds")):
+        count, tokens = total(f"absent_{what}s"), total(f"absent_{what}_tokens")
         size = f" ({tokens_of(tokens)} tokens)" if tokens else ""
         parts += [f"{counted(count, what)} {where}{size}"] if count else []
     return f"not in the cost: {', '.join(parts)}" if parts else ""
@@ -184,7 +199,7 @@ def describe_rebilled_part(spending: Spending) -> str:
             f" of {cost_of(spending)} ({percent(dollars / spending.dollars)})" if dollars and spending.dollars else ""
         )
         cost = f"{rebilled_of(spending)}{share}, " if share else ""
-        return f"re-billed: {cost}{tokens_of(tokens)} tokens, paid for again though cached"
+        return f"re-billed: {cost}{tokens_of(tokens)} tokens that were cached and had to be paid for again"
     if reads_nothing(spending):
         return "re-billed: nothing, but no prompt was read from a cache, either"
     return "re-billed: nothing" if spending.requests > spending.unbilled else ""
@@ -289,7 +304,7 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
         out.print(line((text, "bold"), "; to keep it so in CI: lore guide ci" if is_good else ""))
     if not rebilled_tokens(total):
         if reads_nothing(total) and not result.missed:
-            _write_command(choice.advice("lore check"), out)
+            write_command(choice.advice("lore check", result.biggest.path if result.biggest else ""), out)
         return
     if dollars:
         parts = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
@@ -308,27 +323,26 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
         says = f"no certain cause, in {turns}", "yellow"
         rows.append((*_sum_amounts(unexplained), says, "-v shows it by cause"))
         for cause in unexplained if verbose else ():
-            rows.append((*_sum_amounts([cause]), f"  {cause.says}, {_count_places(cause)}", choice.advice(cause.fix)))
+            says = f"  {cause.says}, {_count_places(cause)}"
+            rows.append((*_sum_amounts([cause]), says, choice.advice(cause.fix, cause.most.path if cause.most else "")))
     columns = slice(0 if dollars is not None else 1, None)
     write_table(_CAUSE_COLUMNS[columns], [row[columns] for row in rows], out)
     if unexplained and (most := unexplained[0].most) is not None:
         costliest, (cost, tokens) = unexplained[0], _sum_amounts(unexplained[:1])
         amount = f"{tokens} tokens" if cost == "-" else cost
-        says = f"{costliest.says}, {_count_places(costliest)}, {amount}"
+        says = f"{costliest.says}, {amount} {_count_places(costliest, most)}"
         out.print(line((f"costliest without a certain cause: {says}", "yellow")))
-        out.print(f"  to do: {choice.advice(costliest.fix)}; {_describe_session(most)}")
-        _write_command(_check_command(costliest, choice), out)
+        out.print(f"  {choice.advice(costliest.fix, most.path)}")
+        write_command(_check_command(costliest, choice), out)
 
 
-def _count_places(cause: SpendingCause) -> str:
-    return "in " + (counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn"))
-
-
-def _describe_session(most: CauseSession) -> str:
-    """Return what a cause cost in its costliest session, and in which project."""
-    cost = f"{money(most.dollars)} in " if most.dollars else ""
-    project = f", of {last_part(most.project)}" if most.project else ""
-    return f"its costliest session: {cost}{counted(most.turns, 'turn')}{project}"
+def _count_places(cause: SpendingCause, most: CauseSession | None = None) -> str:
+    """Return in how many sessions or turns a cause occurred; `most`: also where it cost most."""
+    project = last_part(most.project or "") if most is not None else ""
+    if cause.sessions < 2:  # noqa: PLR2004 - one session
+        return f"in {counted(cause.turns, 'turn')}" + (f" of {project}" if project else "")
+    facts = ", ".join(filter(None, (money(most.dollars) if most is not None and most.dollars else "", project)))
+    return f"in {cause.sessions:,} sessions" + (f" (the costliest: {facts})" if facts else "")
 
 
 def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
@@ -345,99 +359,87 @@ def _sum_amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
     return money(sum(amounts), is_part=is_part) if amounts else "-", tokens_of(sum(cause.tokens for cause in causes))
 
 
-def _first_causes(result: Overview) -> list[SpendingCause]:
-    """Return the causes that one action removes: those of the action expected to save most; empty without any."""
-    actions: dict[tuple[str, CauseKind], list[SpendingCause]] = {}
+class Action(NamedTuple):
+    """What to change, and what that saves."""
+
+    fix: str
+    reasons: tuple[str, ...]  # lines
+    command: str  # that shows it; empty: none
+    weight: tuple[float, float]  # dollars and tokens that it is expected to save, against other actions
+
+
+def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
+    """Return what to change, the action that is expected to save most first; those that save little are left out."""
+    groups: dict[tuple[str, CauseKind], list[SpendingCause]] = {}  # causes that one action removes
     for cause in (*result.causes, *result.missed):
         if not cause.fix.startswith("nothing"):
-            actions.setdefault((cause.fix, cause.kind), []).append(cause)
+            groups.setdefault((cause.fix, cause.kind), []).append(cause)
+    actions = [
+        _remove_causes(causes, choice, "re-billed" if causes[0] in result.causes else "that a cache could have saved")
+        for causes in groups.values()
+        if not _is_little(causes, result.total)
+    ]
+    for extra in result.total.surcharges:
+        if extra.name == FAST and extra.dollars >= _LITTLE * (result.total.dollars or 0.0):
+            reason = f"{counted(extra.requests, 'request')} cost {money(extra.dollars)} more than at the list price"
+            actions.append(Action(FAST_FIX, (reason,), "", (extra.dollars, 0.0)))
+    if result.biggest is not None and result.biggest.saving:
+        saving, window = result.biggest.saving, result.biggest.window
+        where = counted(result.biggest.compactions or 0, "compaction")
+        where += "" if window is None else f" in a window of {tokens_of(window)} tokens"
+        if result.compacted_sessions > 1:
+            saving, count = result.compaction_saving, f"{result.compacted_sessions:,} of the costliest sessions"
+            where = f"earlier compactions in {count}"
+        reason = f"about {money(saving)} less with {where}, if the agent had behaved the same"
+        reasons = reason, f"costliest session: {_describe_biggest(result.biggest)}"
+        actions.append(Action("compact long sessions earlier", reasons, result.biggest.command, (saving, 0.0)))
+    return sorted(actions, key=lambda action: action.weight, reverse=True)
 
-    def saving(causes: Sequence[SpendingCause]) -> tuple[float, float]:
-        dollars = tokens = 0.0
-        for cause in causes:
-            share = _SAVES[cause.kind] * (_SAVES_BY_AUTHOR if cause.actor == "author" else 1.0)
-            dollars += (cause.dollars or 0.0) * share
-            tokens += cause.tokens * share
-        return dollars, tokens
 
-    return max(actions.values(), key=saving) if actions else []
-
-
-def first_in_words(result: Overview) -> tuple[str, str]:
-    """Return the first thing to change, and its cost with its costliest session; empty texts without any cause."""
-    causes = _first_causes(result)
-    if not causes:
-        return "", ""
+def _remove_causes(causes: Sequence[SpendingCause], choice: OverviewSelection, what: str) -> Action:
+    """Return the action that removes these causes, the costliest first."""
     first, (cost, tokens) = causes[0], _sum_amounts(causes)
+    share = _SAVES[first.kind] * (_SAVES_BY_AUTHOR if first.actor == "author" else 1.0)
     amount = f"{tokens} tokens" if cost == "-" else cost
-    what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
-    what = what if first in result.causes else "that a cache could have saved"
-    says = join_names([cause.says for cause in causes], 2)
-    most = "" if first.most is None else f"; {_describe_session(first.most)}"
-    return first.fix, f"{amount} {what}: {says}{most}"
+    if what == "re-billed":
+        what += f" as {first.kind}" if first.kind != UNSURE else ", no certain cause"
+    where = "" if len(causes) > 1 else f", {_count_places(first, first.most)}"
+    weight = sum(cause.dollars or 0.0 for cause in causes) * share, sum(cause.tokens for cause in causes) * share
+    reason = f"{amount} {what}: {join_names([cause.says for cause in causes], 2)}{where}"
+    return Action(first.fix, (reason,), _check_command(first, choice), weight)
 
 
-def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> None:
-    """Write the first thing to change, and the session that cost most; that first if no cause costs 1 % of the sum."""
-    causes = _first_causes(result)
-    cost = sum(cause.dollars or 0.0 for cause in causes)
-    is_small = bool(causes) and 0 < cost < _LITTLE * (result.total.dollars or 0.0)
-    if text := describe_compactions(result, cost):
-        out.print()
-        out.print(line(("could be saved: ", "bold"), text))
-    if causes:
-        out.print()
-    if is_small:
-        _write_biggest(result, out)
-    if causes:
-        fix, reason = first_in_words(result)
-        out.print(line(("costs less than 1 %, but can be changed: " if is_small else "do first: ", "bold"), fix))
-        out.print(f"  {reason}")
-        _write_command(_check_command(causes[0], choice), out)
-    if not is_small:
-        _write_biggest(result, out)
+def _is_little(causes: Iterable[SpendingCause], total: Spending) -> bool:
+    """Return whether causes cost something, and less than 1 % of all."""
+    return 0 < sum(cause.dollars or 0.0 for cause in causes) < _LITTLE * (total.dollars or 0.0)
+
+
+def _write_actions(result: Overview, out: Console, choice: OverviewSelection) -> None:
+    """Write the first two things to change, and the session that cost most."""
+    actions, biggest = actions_of(result, choice)[:_ACTIONS], result.biggest
+    out.print()
+    for number, action in enumerate(actions):
+        out.print(line(("then: " if number else "do first: ", "bold"), action.fix))
+        for reason in action.reasons:
+            out.print(f"  {reason}")
+        if action.command:
+            write_command(action.command, out)
+    if biggest is not None and biggest.dollars and not any(action.command == biggest.command for action in actions):
+        out.print(line(("costliest session: ", "bold"), _describe_biggest(biggest)))
+        if biggest.command:
+            write_command(biggest.command, out)
     is_whole = not (choice.agent or choice.project or choice.until)  # else `lore simulate` would take more requests
     if is_whole and result.total.write_tokens and result.total.dollars:
         out.print("savings of other changes, such as another lifetime of the cache:")
-        _write_command(choice.advice("lore simulate --what-if"), out)
+        write_command(choice.advice("lore simulate --what-if"), out)
 
 
-def describe_compactions(result: Overview, cost: float = 0.0) -> str:
-    """Return what earlier compactions would have saved in the costliest sessions; empty if it is not above a `cost`."""
-    biggest, saving, where = result.biggest, result.compaction_saving, _describe_saving(result)
-    if result.compacted_sessions > 1:
-        where = f"earlier compactions in {result.compacted_sessions:,} of the costliest sessions"
-    elif where and biggest is not None:
-        saving, where = biggest.saving or 0.0, f"{where} in the costliest session"
-    if not where or saving <= cost:
-        return ""
-    return (
-        f"about {money(saving)} with {where}, if the agent had behaved the same; it overlaps with the savings of causes"
-    )
-
-
-def _describe_saving(result: Overview) -> str:
-    """Return the compactions that would have saved most in the costliest session; empty if none would."""
-    biggest = result.biggest
-    if biggest is None or not biggest.saving:
-        return ""
-    window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
-    return counted(biggest.compactions or 0, "compaction") + window
-
-
-def _write_biggest(result: Overview, out: Console) -> None:
-    """Write the session that cost most, and what earlier compactions would have saved there."""
-    biggest = result.biggest
-    if biggest is None or not biggest.dollars:
-        return
-    project, cost = last_part(biggest.project or ""), money(biggest.dollars, is_part=biggest.at_least)
+def _describe_biggest(biggest: SpendingSession) -> str:
+    """Return the title of the session that cost most, its project, day and cost, and the size of its prompts."""
+    cost = money(biggest.dollars or 0.0, is_part=biggest.at_least)
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
-    facts = ", ".join(filter(None, (project, day_of(biggest.at), cost, size)))
-    out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts})"))
-    if compactions := _describe_saving(result):
-        out.print(f"  about {money(biggest.saving or 0.0)} less with {compactions}, if the agent had behaved the same")
-    if biggest.command:
-        _write_command(biggest.command, out)
+    facts = ", ".join(filter(None, (last_part(biggest.project or ""), day_of(biggest.at), cost, size)))
+    return f"{biggest.title or 'without a title'} ({facts})"
 
 
 def _write_no_requests(result: Overview, span: str, out: Console, choice: OverviewSelection) -> None:
@@ -449,15 +451,16 @@ def _write_no_requests(result: Overview, span: str, out: Console, choice: Overvi
         out.print(line((f"{span}: no requests{what}", "bold")))
         if result.newest is not None:
             day = day_of(result.newest)
-            out.print(f"the newest request was sent on {day}:")
-            command = choice._replace(since=day, until="").summing("").rstrip()
+            out.print(f"the newest request was sent on {day}; the 7 days up to it:")
+            week_ago = day_of(result.newest - 6 * 86_400)
+            command = choice._replace(since=week_ago, until="").summing("").rstrip()
         elif choice.agent or choice.project:  # look in all of them
             command = f"lore --since {shlex.quote(choice.since)} --by {'project' if choice.project else 'agent'}"
         else:
             out.print("no earlier one was found; list the sessions here, or name a recording:")
-            _write_command("lore sessions", out)
+            write_command("lore sessions", out)
             command = "lore check PATH"
-        _write_command(command, out)
+        write_command(command, out)
     _write_notes(result, out, choice)
 
 
@@ -467,10 +470,10 @@ def write_no_sessions(out: Console) -> None:
     out.print(line(("no sessions of agents that lore reads", "bold"), f" {where}"))
     out.print("name a recording, try those of a clone of lore, or list the formats that lore reads:")
     for command in ("lore check PATH", "lore check fixtures/recordings", "lore formats"):
-        _write_command(command, out)
+        write_command(command, out)
 
 
-def _write_command(command: str, out: Console) -> None:
+def write_command(command: str, out: Console) -> None:
     """Write a command on a line of its own, from which it can be copied."""
     out.print_whole(line((f"  {command}", "cyan")))
 
@@ -480,8 +483,8 @@ def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> N
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
-        read = "" if result.failed else "; every file could be read"
-        out.print(f"{counted(result.problems, 'problem')} in these recordings{read}")
-        _write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
+        out.print(f"{counted(result.problems, 'problem')} in these recordings{'' if choice.until else ':'}")
+        if not choice.until:  # else `lore check` would read more of them
+            write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))

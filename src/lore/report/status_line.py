@@ -145,7 +145,7 @@ def _parts(status: LineFacts) -> Iterator[tuple[str, _Part]]:
         else:
             ago = None if last.at is None or last.at > status.now else status.now - last.at
             when = f"turn {last.turn}" if ago is None else f"{span(ago)} ago"
-            text = f"costly break {when}: {last.plain if status.redact else last.says}"
+            text = f"last break {when}: {last.plain if status.redact else last.says}"
             yield "break", (text, "red" if ago is not None and ago <= _RECENT else "dim")
     if client.dollars is not None:
         yield "cost", (f"${client.dollars:,.2f}", "")

@@ -44,7 +44,7 @@ def write(result: FoldResult, timeline: list[items.Item], out: Console, *, title
     if prompt := format_usage(usage):
         partial = " (partial)" if usage.partial_output is True else ""
         output = "unknown" if usage.output_tokens is None else f"{usage.output_tokens:,}"
-        out.print(f"billed: {prompt}, {output} output{partial} tokens (recorded)")
+        out.print(f"usage: {prompt}, {output} output{partial} tokens (recorded)")
     write_problems(result.problems, out)
 
 

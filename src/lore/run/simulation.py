@@ -425,7 +425,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     if simulation.contradicting:
         yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
     yield from simulation.unpriced.notes()
-    yield from plan_notes(dict.fromkeys(turn.path for turn in turns))
+    yield from plan_notes(("", path) for path in dict.fromkeys(turn.path for turn in turns))
     if simulation.copies.count:
         yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
     if simulation.partial:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.codes import Actor, CauseKind
+from lore.model.ledger import UnknownPart
 from lore.model.results import CommandResult, Surcharge
 
 GroupBy: TypeAlias = Literal["day", "week", "month", "session", "model", "project", "agent"]
@@ -51,6 +52,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     premium_requests: float | None = None  # GitHub Copilot's older unit, as the logs count them
     title: str | None = None  # of a session: the name that its agent gave it, else its first prompt
     unpriced_tokens: int = 0  # re-billed by requests without a known price: their cost is in no amount
+    unknown_parts: dict[UnknownPart, int] = {}  # what the cost leaves out of the `at_least` requests: in how many
     surcharges: list[Surcharge] = []  # what of the cost is due to prices other than the list price, by reason
     absent_subagents: int = 0  # subagents whose logs are not among the recordings: no sum holds their requests
     absent_subagent_tokens: int = 0  # that the sessions which called them state

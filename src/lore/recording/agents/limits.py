@@ -16,7 +16,7 @@ TAIL = 262_144  # bytes of a log's end
 _FIVE_HOURS = 300  # minutes
 _REACHED = re.compile(rb"usage limit reached\|(\d{10})\b")
 _PLANS = {"business", "edu", "enterprise", "free", "go", "plus", "pro", "team"}  # another word may be content
-_MOST_LOGS = 20  # in which plans are looked for
+_MOST_LOGS = 20  # of an agent, in which plans are looked for
 
 
 class LoggedLimit(NamedTuple):
@@ -69,10 +69,15 @@ def _windows_in(line: bytes) -> Iterator[LoggedLimit]:
         return
 
 
-def plan_notes(paths: Iterable[str]) -> list[str]:
-    """Return a sentence for each agent whose logs show a subscription; of many logs only the last ones are read."""
-    plans: dict[str, set[str]] = {}
-    for path in list(paths)[-_MOST_LOGS:]:
+def plan_notes(logs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a sentence for each agent whose logs show a subscription.
+
+    `logs` are agents with paths of their logs; of many only the last ones of each agent are read.
+    """
+    newest, plans = dict[str, list[str]](), dict[str, set[str]]()
+    for agent, path in logs:
+        newest.setdefault(agent, []).append(path)
+    for path in [path for paths in newest.values() for path in paths[-_MOST_LOGS:]]:
         for limit in limits_in(path):
             plans.setdefault(limit.agent, set()).add(limit.plan)
     notes: list[str] = []

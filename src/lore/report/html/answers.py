@@ -19,7 +19,7 @@ from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
 from lore.model.results.simulate import SimulateResult
 from lore.report import compacted, overview, simulation
-from lore.report.commands import shorten_path
+from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
@@ -31,6 +31,7 @@ from lore.report.sentences.findings import describe_rebilled, describe_surcharge
 from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent
 
+_LITTLE = 0.01  # of the cost of all causes
 SHOWN_LINES = 2_000  # of a terminal
 SHOWN_FINDINGS = 20  # more are folded
 _STYLES = {"reading": "read", "context": "written", "paid_again": "waste"}  # of parts of a cost, if not their name
@@ -50,8 +51,8 @@ def describe_spending(spending: Spending) -> str:
 
 
 _AS_READ = (
-    "Re-billed tokens count here with what they cost more than a read from the cache; the price of the read is part of "
-    "reading cached context. lore simulate sums by price instead: there both are part of writes or of uncached tokens."
+    "Re-billed is what these tokens cost beyond the price of reading them, which is under reading cached context. lore "
+    "simulate has both under writes or uncached tokens."
 )
 
 
@@ -75,12 +76,19 @@ def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
 
 
 def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by cause") -> PageBlock:
-    """Show tokens by cause, the costliest first, with the fix of each."""
+    """Show tokens by cause, the costliest first, with the fix of each; several of less than 1 % are one row."""
+    least = _LITTLE * sum(cause.dollars or 0.0 for cause in causes)
+    small = [cause for cause in causes if cause.dollars is not None and cause.dollars < least]
+    small = small if len(small) > 1 else []
     rows = [
         ("–" if cause.dollars is None else overview.money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says + label_of(cause), cause.fix, cause.code)
-        for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
+        for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens)) if cause not in small
     ]  # fmt: skip
+    if small:
+        amounts = [sum(getattr(cause, name) or 0 for cause in small) for name in ("dollars", "tokens", "turns")]
+        cost, tokens, turns = overview.money(amounts[0]), f"{amounts[1]:,}", f"{amounts[2]:,}"
+        rows.append((cost, tokens, turns, f"{len(small):,} other causes, each less than 1 %", "lore -v shows them", ""))
     heads = ("cost", "tokens", "turns", "cause", "fix", "code")
     return PageBlock(title, table=table_of([heads, *rows])) if rows else PageBlock()
 
@@ -124,10 +132,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
         lines.append(f"not in the cost: {overview.describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {overview.span_in_words(result.since, result.until)}"
-    fix, reason = overview.first_in_words(result)
-    first, saving = fix and f"Do first: {fix} ({reason}).", overview.describe_compactions(result)
-    saving = saving and f"Could be saved: {saving}."
-    parts = (describe_spending(result.total), *(f"{note}." for note in result.notes), saving, first)
+    actions = zip(("Do first", "Then"), overview.actions_of(result, OverviewSelection()), strict=False)
+    first = [f"{when}: {action.fix} ({action.reasons[0]})." for when, action in actions]
+    parts = (*first, describe_spending(result.total), *(f"{note}." for note in result.notes))
     lead = "" if is_one else "\n".join(filter(None, parts))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=tuple(lines))))
 
@@ -138,7 +145,8 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
         summary = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", summary, blocks)
-    lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in describe_rebilled(result.summary))
+    sums = [text.partition("; ruled out")[0] for text, _ in describe_rebilled(result.summary)]
+    lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text in sums)
     write, is_long = partial(Terminal().write, result, verbose=verbose), len(result.findings) > SHOWN_FINDINGS
     return Intro("lore check", "lore check", lead, capture(write, "Findings and sums", folded=is_long))
 
@@ -165,7 +173,8 @@ def introduce_dry_run(result: DryRunResult) -> Intro:
 def introduce_comparison(result: Comparison) -> Intro:
     """Introduce two sides, and what differs between them beyond chance."""
     heading = f"{shorten_path(result.left.name)} and {shorten_path(result.right.name)}"
-    return Intro("lore compare", heading, conclusions(result)[0], capture(partial(write_comparison, result)))
+    lead = "\n".join(conclusions(result)[:1])
+    return Intro("lore compare", heading, lead, capture(partial(write_comparison, result)))
 
 
 def capture(write: Callable[[Console], object], title: str = "", *, folded: bool = False) -> tuple[PageBlock, ...]:

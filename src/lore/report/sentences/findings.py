@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 _CENT = 0.01
-_FAST = "fast mode"  # as `cache.prices` names it
-_FAST_FIX = "; to do: switch it off (/fast in Claude Code)"
+FAST = "fast mode"  # as `cache.prices` names it
+FAST_FIX = "switch fast mode off (/fast in Claude Code) if you can wait for answers"
 _GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out|not recorded): )")
 _UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
 
@@ -65,7 +65,7 @@ def describe_surcharges(surcharges: Iterable[results.Surcharge]) -> Iterator[str
         if abs(extra.dollars) >= _CENT:
             difference = f"{format_money(abs(extra.dollars))} {'more' if extra.dollars > 0 else 'less'}"
             costs = f"{count_of(extra.requests, 'request')} cost {difference} than at the list price"
-            yield f"{extra.name}: {costs}{_FAST_FIX if extra.name == _FAST and extra.dollars > 0 else ''}"
+            yield f"{extra.name}: {costs}"
 
 
 def format_usage(billed: _Counts) -> str:

@@ -9,7 +9,7 @@ from lore.model.codes import CODES, CodeFacts, fix_of, kind_in_words
 from lore.model.fact import format_money
 from lore.model.results.overview import ComparedCause, CostChange, Spending, SpendingCause
 from lore.report.plain import visible
-from lore.report.status_line import percent, short
+from lore.report.status_line import short
 
 _CENT = 0.01
 _SHORTENED = 10_000  # tokens
@@ -81,15 +81,16 @@ def describe_change(who: str, change: CostChange, earlier: Spending, later: Spen
         tokens = side.uncached_tokens + side.read_tokens + side.write_tokens
         counts.append(billed - side.unpriced)
         sizes.append(short(round(tokens / max(1, billed))))
-        read.append(percent(side.read_tokens / max(1, tokens)))
+        read.append(f"{100 * side.read_tokens / max(1, tokens):.1f} %")
         output.append(count_of_tokens(side.output_tokens / max(1, billed)))
+    shares = "" if read[0] == read[1] else f"share read ({read[0]} instead of {read[1]}) and "
     names = dict.fromkeys(surcharge.name for side in (later, earlier) for surcharge in side.surcharges)
     parts = {
         f"{_more(change.requests, 'more', 'fewer')} requests ({counts[0]:,} instead of {counts[1]:,})": change.requests,
         "other models": change.models,
         f"{_more(change.prompts, 'longer', 'shorter')} prompts ({sizes[0]} tokens instead of {sizes[1]})":
             change.prompts,
-        f"share read ({read[0]} instead of {read[1]}) and prices of the same models": change.tokens,
+        f"{shares}prices of the same models": change.tokens,
         f"{_more(change.output, 'more', 'less')} output in each request ({output[0]} tokens instead of {output[1]})":
             change.output,
         ", ".join(names): change.surcharges,
@@ -105,7 +106,7 @@ def describe_change(who: str, change: CostChange, earlier: Spending, later: Spen
     reasons = [f"  {'+' if dollars > 0 else '-'}${abs(dollars):,.{digits}f} by {key}" for key, dollars in terms]
     unsure = [f"{side.at_least:,} {label}" for side, label in ((earlier, "earlier"), (later, "later")) if side.at_least]
     if unsure:
-        amount += f", output not counted: {' and '.join(unsure)} requests lack some counts (mostly of output) or prices"
+        amount += f", output not counted: {' and '.join(unsure)} requests are priced in part"
     return [amount, *reasons]
 
 

@@ -43,6 +43,7 @@ from lore.run.spending.ledgers import Ledgers, Progress
 WEEK = 7 * 86_400.0
 _SUMMARY_DOLLARS = 0.2  # about the most that a model's summary of a long prompt costs
 _TRIED = 5  # costliest sessions in which compacting earlier is tried: 0.2 to 0.4 s each for prompts of 300k tokens
+_LITTLE = 0.01  # of all: the saving of a cheaper session is not worth the time of a trial
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
 _LOGS_WITH_NEWEST = 5  # newest logs in which the newest request is looked for if the span has none
@@ -126,7 +127,7 @@ def sum_spending(
     logs, copies = {log.file.path: log for log in span_logs}, Copies()
     groups = (request.by, "day") if request.by_day else (request.by,)
     period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
-    files, problems, shown_paths = 0, 0, list[str]()
+    files, problems, shown_logs = 0, 0, list[tuple[str, str]]()
     newest: float | None = None
     all_paths = [log.file.path for log in sources.logs]
     logged, inherited = logged_work(all_paths), _Inherited(all_paths)
@@ -148,11 +149,11 @@ def sum_spending(
             elif request.compared and since is not None and begin is not None and begin <= entry.at < since:
                 previous.add(entry)
         problems += ledger.problems if is_shown or not ledger.rows else 0
-        shown_paths += [file.path] if is_shown else []
+        shown_logs += [(ledger.format, file.path)] if is_shown else []
     total, costliest = period.total("all"), period.costliest(_TRIED)
-    least = WORTH * (total.dollars or 0.0)
-    costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
-    tried = [_with_saving(session, ledgers, surroundings.home) for session in costliest]
+    least = _LITTLE * (total.dollars or 0.0)
+    costliest = costliest[:1] + [pair for pair in costliest[1:] if (pair[0].dollars or 0.0) >= least]
+    tried = [_with_saving(session, main, ledgers, surroundings.home) for session, main in costliest]
     savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
         newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
@@ -164,8 +165,8 @@ def sum_spending(
         change=period.change_since(previous) if request.compared else None,
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked,
-        notes=plan_notes(shown_paths),
-        limits=limits.rows(), missed=period.missed(), newest=newest if period.is_empty else None,
+        notes=plan_notes(shown_logs), limits=limits.rows(), missed=period.missed(),
+        newest=newest if period.is_empty else None,
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
@@ -370,11 +371,11 @@ class Period:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
         return [cause_in_words(cause) for cause in self._causes.missed("user")]
 
-    def costliest(self, most: int) -> list[SpendingSession]:
-        """Return the sessions that cost most, the costliest first."""
+    def costliest(self, most: int) -> list[tuple[SpendingSession, float]]:
+        """Return the sessions that cost most, each with the dollars of its main chain, the costliest first."""
         sessions = self._by(lambda _, session: session)
         names = sorted(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), reverse=True)[:most]
-        rows: list[SpendingSession] = []
+        rows: list[tuple[SpendingSession, float]] = []
         for name in names:
             first, sums = self.first[name], sessions[name].result(name)
             row = SpendingSession(
@@ -382,7 +383,7 @@ class Period:
                 dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
                 command="", title=title_of(name), at_least=is_part(sums),
             )  # fmt: skip
-            rows.append(row)
+            rows.append((row, (sums.dollars or 0.0) - (sums.subagent_dollars or 0.0)))
         return rows
 
 
@@ -420,8 +421,12 @@ class _PlanLimits:
         return rows
 
 
-def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> SpendingSession:
-    """Add the next command, and the saving of earlier compactions if it is a tenth of the session's cost."""
+def _with_saving(biggest: SpendingSession, main_dollars: float, ledgers: Ledgers, home: str) -> SpendingSession:
+    """Add the next command, and the saving of earlier compactions if it is a tenth of the session's cost.
+
+    The trial takes the whole log. Of its saving the session has the share that its main chain (`main_dollars`) has of
+    the log's cost: the rest is that of copied requests, which another session counts, and of other times.
+    """
     quoted_path, dollars = in_shell(biggest.path, home), biggest.dollars or 0.0
     if dollars and (biggest.largest_prompt_tokens or 0) > LONG_PROMPT:
         from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and few sessions are so large
@@ -430,7 +435,8 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
         with suppress(LoreError):  # recorded requests, which hold no events
             totals = dry_run(biggest.path, ledgers.options, policy, rules).totals
         if totals is not None and totals.saved is not None:
-            fired, saved = totals.fired, totals.saved
+            fired, whole = totals.fired, totals.without.cost or 0.0
+            saved = sum_of([totals.saved * min(1.0, main_dollars / whole)]) if whole > 0 else 0.0
             if saved - fired * _SUMMARY_DOLLARS >= dollars * WORTH:
                 command = compaction_command(quoted_path)
                 return replace(biggest, command=command, saving=saved, compactions=fired, window=SUGGESTED_WINDOW)
