@@ -36,7 +36,8 @@ def conversation(number: int, turns: int = TURNS) -> Iterator[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     sent = new = 0
     for turn in range(turns):
-        clock_text = f"It is 2026-03-01 10:{turn:02}." if number % BREAKING == 0 else "It is 2026-03-01."
+        is_breaking = number % BREAKING == 0
+        clock_text = f"It is 2026-03-01 10:{turn:02}." if is_breaking else "It is 2026-03-01."
         messages = [*messages, {"role": "user", "content": [{"type": "text", "text": f"{turn}: {text(BLOCK)}"}]}]
         body = {
             "model": "claude-opus-4-8",
@@ -49,8 +50,8 @@ def conversation(number: int, turns: int = TURNS) -> Iterator[dict[str, Any]]:
         new += 2 * BLOCK // 4
         usage = {
             "input_tokens": 12,
-            "cache_read_input_tokens": 0 if number % BREAKING == 0 else sent,
-            "cache_creation_input_tokens": new,
+            "cache_read_input_tokens": 0 if is_breaking else sent,
+            "cache_creation_input_tokens": sent + new if is_breaking else new,
             "output_tokens": BLOCK // 4,
         }
         yield {"body": body, "usage": usage, "at": START + number * 10_000 + turn * 60, "id": f"msg_{number}_{turn}"}

@@ -4,7 +4,7 @@ from helpers.each import each
 from lore.model.state import Entry
 from lore.model.turn import Memo, Prompt, PromptBasis, Segment, Turn
 from lore.model.vector import Vector
-from model.making import append, user
+from model.making import append, parsed, user
 
 
 def test_segments_are_equal_by_content():
@@ -64,3 +64,14 @@ def test_memo_keeps_only_latest_long_message():
     long, other = (letter * (Memo.LONG + 1) for letter in (b"x", b"y"))
     assert count_sliced([long, long, long]) == 1
     assert count_sliced([long, other, long]) == 3
+
+
+def test_equal_heads_of_requests_are_one_object():
+    memo = Memo()
+    bodies = [
+        {"model": "claude-opus-5", "system": "Be brief.", "messages": [{"role": "user", "content": text}]}
+        for text in ("a", "b")
+    ]
+    one, other = (parsed(body, memo=memo) for body in bodies)
+    assert one.head is other.head
+    assert parsed({**bodies[0], "system": "Be long."}, memo=memo).head[0].data == b'"Be long."'

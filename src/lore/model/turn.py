@@ -112,27 +112,27 @@ class Prompt(Struct, frozen=True):
 
 
 class Memo:
-    """A cache of parsed messages: each request sends the history again, which is parsed once and shared.
+    """A cache of parsed messages and heads: each request sends them again, they are parsed once and shared.
 
-    It keeps the `KEEP` newest messages of each index; a message of over `LONG` bytes removes the others of its index.
-    So it holds a few prompts, whatever the length of the recording.
+    It keeps the `KEEP` newest values of each key; one of over `LONG` bytes removes the others of its key. So it holds
+    a few prompts, whatever the length of the recording.
     """
 
     KEEP = 4
-    LONG = 128 * 1024  # bytes of a message
+    LONG = 128 * 1024  # bytes of a value
 
     def __init__(self) -> None:
-        self._messages: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
+        self._values: dict[int | str, list[tuple[bytes, tuple[Segment, ...]]]] = {}
 
-    def get(self, index: int, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
-        """Return the cached segments of an equal message at `index`; else call `build`, and cache its result."""
-        messages = self._messages.setdefault(index, [])
-        for message, segments in messages:
-            if message == raw:
+    def get(self, key: int | str, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
+        """Return the cached segments of equal bytes at `key` (a message's index); else cache the result of `build`."""
+        values = self._values.setdefault(key, [])
+        for value, segments in values:
+            if value == raw:
                 return segments
         segments = build()
-        messages.insert(0, (raw, segments))
-        del messages[1 if len(raw) > self.LONG else self.KEEP :]
+        values.insert(0, (raw, segments))
+        del values[1 if len(raw) > self.LONG else self.KEEP :]
         return segments
 
 

@@ -129,7 +129,10 @@ def _is_pinned_again(previous: Prompt, current: Prompt, overlap: Overlap) -> boo
     """Return whether a reset of lore's moved all knowledge updates before the last message to the system prompt."""
     if not previous.tool_count <= overlap.common < len(previous.head):
         return False
-    before_last = islice(previous.messages, message_start(previous, len(previous.messages)))
+    end = message_start(previous, len(previous.messages))
+    if previous.messages.common(current.messages) >= end:  # they are still in the messages
+        return False
+    before_last = islice(previous.messages, end)
     old, new = ([segment.data for segment in some if segment.kind != "envelope"]
                 for some in (before_last, current.messages))  # fmt: skip
     kept = [data for data in old if _KNOWLEDGE_UPDATE not in data]

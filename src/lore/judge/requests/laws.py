@@ -68,6 +68,7 @@ class Laws:
         self._unread, self._dollars = 0, None  # tokens not read for lack of a breakpoint, and their cost
         self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
+        self._foreign: list[request_laws.Foreign] = []  # of the last request
         self._is_volatile = False  # a head has text that is new in each request
         self._last: Turn | None = None
 
@@ -79,9 +80,15 @@ class Laws:
         if turn.basis is not None or turn.prompt.partial or turn.prompt.fidelity == "rendered":
             return
         prompt = turn.prompt
-        same = 0 if self._last is None else self._last.prompt.messages.common(prompt.messages)
+        same, head = 0, len(prompt.head)
         if self._last is None:
             self._first, self._defects = turn, self._linter.defects(turn)
+            seen = range(0)
+        else:
+            previous = self._last.prompt
+            same = previous.messages.common(prompt.messages)
+            is_longer = len(previous.head) != head
+            seen = range(0) if is_longer else range(0 if previous.head is prompt.head else head, head + same)
         self._last = turn
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
@@ -92,8 +99,8 @@ class Laws:
                 marked = VolatileText(VARIES[changed], on_breakpoint=True)
                 broken = request_laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked)
                 self._count(turn, broken)
-        first = len(prompt.head) + same if prompt.head is self._head else 0
-        for broken in request_laws.request_laws(turn, self._rules, first):
+        self._foreign = request_laws.find_foreign(prompt, seen, self._foreign)
+        for broken in request_laws.request_laws(turn, self._rules, self._foreign):
             if broken.kind != "expected":
                 self._count(turn, broken)
         if not self._is_volatile and prompt.head is not self._head and prompt.head != self._head:

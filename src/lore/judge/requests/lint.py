@@ -244,7 +244,11 @@ class Linter:
         """Return the faults that a request breaks; its usage is ignored."""
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules(), turn, size=sized.upto[-1] if sized.upto else 0)
-        faults = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
+        faults = [
+            *laws.request_laws(turn, self._rules, laws.find_foreign(turn.prompt)),
+            *self._of_head(turn),
+            *self._of_place(sized),
+        ]
         tools = ToolHistory()
         tools.read(turn.prompt)
         orphan = tools.find_orphan(turn)

@@ -12,7 +12,7 @@ a request with a cached content may not repeat its fields).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
 
 from msgspec import Struct
@@ -53,11 +53,17 @@ class Broken(Struct, frozen=True):
     start: int = 0  # the character of its text
 
 
-def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) -> Iterator[Broken]:
-    """Yield the laws about breakpoints and settings that a request surely breaks.
+class Foreign(Struct, frozen=True):
+    """A breakpoint that is written for another API, or inside a tool's result."""
 
-    The segments before `first` were looked at in an earlier request.
-    """
+    name: str  # the member; `inside NAME` in a tool's result
+    path: str
+    at: int  # the segment's position; -1: a parameter of the request
+    section: str
+
+
+def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Foreign]) -> Iterator[Broken]:
+    """Yield the laws about breakpoints and settings that a request, with these `foreign` ones, surely breaks."""
     prompt = turn.prompt
     kind: CauseKind | None
     number = len(prompt.breakpoints) + prompt.auto_breakpoint  # also on one block (coder/mux#3112: "Found 5")
@@ -78,7 +84,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
             yield Broken(Code.BREAKPOINT_NOT_TAKEN, "messages", path_at(prompt, len(prompt) - 1), evidence, kind)
         elif rule.longest_first:
             yield from _find_out_of_order(prompt)
-    yield from _find_foreign(turn, rules, first)
+    yield from _find_refused(turn, rules, foreign)
     yield from find_settings(turn, rules)
 
 
@@ -167,23 +173,31 @@ _NEEDLES = tuple([f'"{field}"'.encode() for field in _FIELDS_OF_ANY])
 _ENDS = 512  # bytes at either end of a segment in which a breakpoint is written
 
 
-def _find_foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterator[Broken]:
-    """Yield the first breakpoint that is written for another API, or inside a tool's result, if it is refused."""
-    prompt = turn.prompt
-    hits = [(name, "", -1, "parameters") for name in _FIELDS_OF_ANY if prompt.params.get(name, b"null") != b"null"]
-    for at in range(first, len(prompt)):
+def find_foreign(prompt: Prompt, seen: range = range(0), known: Iterable[Foreign] = ()) -> list[Foreign]:
+    """Return the breakpoints that are written for another API, or inside a tool's result.
+
+    The segments at the positions `seen` are those of an earlier request, in which `known` was found.
+    """
+    params = [name for name in _FIELDS_OF_ANY if prompt.params.get(name, b"null") != b"null"]
+    found = [one for one in known if one.at in seen]
+    for at in (*range(seen.start), *range(seen.stop, len(prompt))):
         segment = prompt.segment_at(at)
         if segment is not None and (name := _field_in(segment)):
-            hits.append((name, segment.path, at, segment.section))
-    rule = allowed_breakpoints(rules(), turn) if hits else None
-    for name, path, at, section in hits:
-        inside = name.startswith("inside ")
+            found.append(Foreign(name, segment.path, at, segment.section))
+    return [*(Foreign(name, "", -1, "parameters") for name in params), *sorted(found, key=lambda one: one.at)]
+
+
+def _find_refused(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Foreign]) -> Iterator[Broken]:
+    """Yield the first of a request's `foreign` breakpoints that is refused."""
+    rule = allowed_breakpoints(rules(), turn) if foreign else None
+    for one in foreign:
+        inside = one.name.startswith("inside ")
         reason: d.Unmarkable = "inside-result" if inside else "other-api"
-        if rule is None or (rule.inside_results if inside else name not in rule.refused):
+        if rule is None or (rule.inside_results if inside else one.name not in rule.refused):
             continue
         kind: CauseKind | None = "unattributable" if turn.usage is not None else None
-        detail = "" if inside else name
-        yield Broken(Code.BREAKPOINT_NOT_TAKEN, section, path or name, d.BreakpointNotTaken(reason, detail), kind, at)
+        evidence = d.BreakpointNotTaken(reason, "" if inside else one.name)
+        yield Broken(Code.BREAKPOINT_NOT_TAKEN, one.section, one.path or one.name, evidence, kind, one.at)
         return
 
 

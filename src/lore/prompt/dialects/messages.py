@@ -69,22 +69,26 @@ class Body:
         A member of unknown shape becomes one segment. Bytes that are not a JSON object give an empty prompt.
         """
         members = raw_members(body) or {}
-        head = [*slice_list(members.get("tools", b""), "tools", "tools", "tool", "opaque"), *self.system(members)]
+        tools, system = members.get("tools", b""), members.get("system", b"")
+        head = memo.get(  # one tuple as long as they stay the same, which other rooms compare by identity
+            "head", tools + system,
+            lambda: (*slice_list(tools, "tools", "tools", "tool", "opaque"), *self.system(members)),
+        )  # fmt: skip
         return self.prompt_of(fidelity, members, head, memo)
 
-    def prompt_of(self, fidelity: Fidelity, members: dict[str, bytes], head: list[Segment], memo: Memo) -> Prompt:
+    def prompt_of(self, fidelity: Fidelity, members: dict[str, bytes], head: Iterable[Segment], memo: Memo) -> Prompt:
         """Return the prompt of a body's `members`, whose tools and system prompt are sliced already (`head`).
 
-        Leading messages of `system_roles` are added to the `head` list.
+        Leading messages of `system_roles` are added to the head.
         """
         system, messages = self._slice_messages(members.get(self.root, b""), memo)
-        head += system
+        head = (*head, *system) if system else tuple(head)
         marks = [
             (at, part.breakpoint) for at, part in enumerate(chained(head, messages)) if part.breakpoint is not None
         ]
         model = members.get(self.prompt_members[0], b"null")
         return Prompt(
-            dialect=self.name, fidelity=fidelity, head=tuple(head), messages=Vector(messages),
+            dialect=self.name, fidelity=fidelity, head=head, messages=Vector(messages),
             model=None if model == b"null" else printable(text_of(model)),
             breakpoints=tuple([at for at, _ in marks]), breakpoint_values=tuple([value for _, value in marks]),
             auto_breakpoint=members.get(CACHE_CONTROL, b"null") != b"null",
