@@ -15,7 +15,8 @@ from lore.model.state import SIGNS
     ("no-thinking", {"at_prompt": True, "model": "claude-opus-4-6"}, ""), ("no-thinking", {"at_prompt": True}, ""),
     ("skill", {"at_prompt": True, "version": "2.1.58"}, "text"),
     ("skill", {"at_prompt": True, "version": "2.1.59"}, ""), ("skill", {"at_prompt": True}, ""),
-    ("skill", {"version": "2.1.58"}, ""), ("api-error", {}, ""), ("permission-mode", {}, ""), ("tools-delta", {"at_prompt": True}, ""),
+    ("skill", {"version": "2.1.58"}, ""), ("api-error", {}, ""),
+    ("permission-mode", {}, ""), ("tools-delta", {"at_prompt": True}, ""),
     ("effort", {}, "history"), ("effort", {"provider": "openai"}, ""), ("slash-command", {"at_prompt": True}, ""),
 ])  # fmt: skip
 def test_signal_predicts_a_fall_by_version_and_model(signal, fields, unread):

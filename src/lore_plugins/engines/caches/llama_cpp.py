@@ -75,7 +75,8 @@ class LlamaCpp(EngineCache):
         self, find_rule: RuleLookup, *, slots: int | None = None, similarity: float | None = None,
         cache_reuse: int | None = None, host_tokens: int | None = None, unified: bool | None = None,
         idle: bool | None = None, hybrid: bool = False, window: int = 0, states: bool = False,
-        swa_full: bool = False, checkpoints: int | None = None, checkpoint_step: int | None = None, batch: int | None = None, ubatch: int | None = None,
+        swa_full: bool = False, checkpoints: int | None = None, checkpoint_step: int | None = None,
+        batch: int | None = None, ubatch: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if (slots is not None and slots < 1) or (host_tokens is not None and host_tokens < 0):
