@@ -12,7 +12,7 @@ import requests as requests_library
 import lore
 from helpers.each import each
 from lore.errors import LoreError
-from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, seams
+from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, unrecorded
 from pytest_plugin.asking import body, sent
 
 KEY = "sk-ant-api03-" + "a1B2" * 10
@@ -201,7 +201,7 @@ def test_changed_spelling_fails() -> None:
     ),
 ], ids=["none", "one", "nothing installed", "nothing recorded", "strangers"])  # fmt: skip
 def test_assertion_without_pairs_fails(requests, why, monkeypatch) -> None:
-    monkeypatch.setattr(seams, "unrecorded_sdks", list)  # whatever other tests have imported
+    monkeypatch.setattr(unrecorded, "unrecorded_sdks", list)  # whatever other tests have imported
     assert failure(requests) == f"nothing was compared: {why}"
 
 
