@@ -13,7 +13,7 @@ from lore.compaction.entries import tokens_of
 from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.hooks import Continuous
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.store_watch import WatchCallbacks, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.model.events import MAIN, CompactApplied
 from lore.session import event
 from lore.store.session import StoredSession

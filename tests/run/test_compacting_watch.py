@@ -15,7 +15,7 @@ from helpers.storing import opened
 from helpers.waiting import Script
 from lore.commands.compact import watch
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.store_watch import WatchCallbacks, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.model.items import CompactDivider
 from lore.session import event
 from lore.store.base import ConflictError, StoreError

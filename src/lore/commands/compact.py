@@ -30,7 +30,7 @@ from lore.compaction.entries import tokens_of
 from lore.compaction.executor import Compactor, token_scale
 from lore.compaction.policy import TRIGGERS
 from lore.compaction.settings import TRIAL_SETTINGS, Compaction
-from lore.compaction.store_watch import WatchCallbacks, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.compaction.summarizers import dependencies_of, refuse_nested
 from lore.config import Loaded, Settings
 from lore.errors import LoreError, lacks_plug_in
@@ -45,7 +45,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.report.compacted import UNCONFIGURED, write, write_dry_run
+from lore.report.compacted import UNCONFIGURED, write_compactions, write_dry_run
 from lore.report.plain import visible
 from lore.run.appending import HINT_CONVERT, Append, appending
 from lore.run.checking.verdicts import CheckContext
@@ -159,7 +159,7 @@ def _compact(options: CompactOptions, policy: Compaction | None, settings: Loade
         error.message = f"no summary could be made, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
         raise
-    show = partial(write, verbose=options.verbose)
+    show = partial(write_compactions, verbose=options.verbose)
     return common.answer(result, show, as_json=options.as_json, color=options.color)
 
 

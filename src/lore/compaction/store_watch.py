@@ -62,8 +62,8 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, settings: Compaction | None, callbacks: WatchCallbacks, memory: StoreMemory | None = None, *,
-        divider: DividerPlace = "before",
+        self, store: Store, settings: Compaction | None, callbacks: WatchCallbacks, memory: StoreMemory | None = None,
+        *, divider: DividerPlace = "before",
     ) -> None:  # fmt: skip
         self._store, self._settings, self._callbacks = store, settings, callbacks
         self._divider: DividerPlace = divider

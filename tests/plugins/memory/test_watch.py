@@ -8,7 +8,7 @@ from helpers.storing import opened
 from helpers.waiting import Script
 from lore.commands.compact import memory_maker, watch
 from lore.compaction.settings import Compaction
-from lore.compaction.store_watch import WatchCallbacks, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
 from lore.session import event
