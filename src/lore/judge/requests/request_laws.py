@@ -54,7 +54,7 @@ class Broken(Struct, frozen=True):
 
 
 def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) -> Iterator[Broken]:
-    """Yield the laws about breakpoints and settings that a request surely breaks.
+    """Yield the rules about breakpoints and settings that a request surely breaks.
 
     The segments before `first` were looked at in an earlier request.
     """
@@ -158,6 +158,7 @@ def _is_called_by_code(prompt: Prompt, at: int, block: BlockParts) -> bool:
 
 _FIELDS_OF_ANY = ("cache_control", "cachePoint", "cacheControl", "prompt_cache_breakpoint")
 _NEEDLES = tuple([f'"{field}"'.encode() for field in _FIELDS_OF_ANY])
+_INNER = ("function", "toolSpec", "providerOptions")  # members whose object may hold the breakpoint
 _ENDS = 512  # bytes at either end of a segment in which a breakpoint is written
 
 
@@ -194,9 +195,6 @@ def _field_in(segment: Segment) -> str:
     result = raw_members(members.get("toolResult", b"")) or {}
     blocks = array(result.get("content", b""))
     return "inside cachePoint" if any([*(raw_members(block) or {})] == ["cachePoint"] for block in blocks) else ""
-
-
-_INNER = ("function", "toolSpec", "providerOptions")
 
 
 def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:

@@ -34,14 +34,8 @@ from typing import NamedTuple
 
 from lore.cache import UNKNOWN, Piece, Prediction, Request, RuleLookup, TreePath, common_nodes
 from lore.errors import LoreError
-from lore_plugins.engines.caches.llama_memory import (
-    Batches,
-    Positions,
-    SlotCheckpoint,
-    SlotMemories,
-    TokenRun,
-    find_chunks,
-)
+from lore_plugins.engines.caches.llama_chunks import TokenRun, find_chunks
+from lore_plugins.engines.caches.llama_memory import Batches, Positions, SlotCheckpoint, SlotMemories
 from lore_plugins.engines.caches.measured import EngineCache, RequestLayout
 
 SIMILARITY = 0.1
