@@ -110,9 +110,9 @@ def test_breakpoints_are_judged_only_where_needed() -> None:
 
 
 def test_failure_message_is_short() -> None:
-    said = failure([body(n, day=10 + n, system_note="x" * 100_000) for n in range(1, 20)])
-    assert len(said) < 2500
-    assert "and 15 pairs more" in said
+    message = failure([body(n, day=10 + n, system_note="x" * 100_000) for n in range(1, 20)])
+    assert len(message) < 2500
+    assert "and 15 pairs more" in message
 
 
 def test_failure_masks_credentials() -> None:
