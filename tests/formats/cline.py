@@ -85,7 +85,7 @@ def packed(files: tuple[tuple[str, bytes], ...]) -> bytes:
     """Files as a pack."""
     pack = b""
     for name, data in files:
-        header = {"lore_pack": "cline-task", "name": name, "size": len(data), "is_file": True}
+        header = {"lore_pack": "cline-task", "name": name, "size": len(data), "place": True}
         pack += json.dumps(header, separators=(",", ":")).encode() + b"\n" + data + b"\n"
     return pack
 

@@ -9,10 +9,10 @@ from lore.model.limits import MEMBER_BYTES
 from lore.testing import ReaderContract
 from model.making import body, dumps
 
-ASK = ({"name": "a.request.json", "has_response": True, "is_file": True}, dumps(body("x")))
+ASK = ({"name": "a.request.json", "awaits": True, "place": True}, dumps(body("x")))
 REPLY = ({"name": "r.response.json"}, dumps({"id": "m", "usage": {"input_tokens": 2}, "content": []}))
-ALONE = ({"name": "b.request.json", "is_file": True}, json.dumps(body("y"), indent=1).encode())
-ORPHAN = ({"name": "o.response.json", "lacks_request": True}, b"{}")
+ALONE = ({"name": "b.request.json", "place": True}, json.dumps(body("y"), indent=1).encode())
+ORPHAN = ({"name": "o.response.json", "orphan": True}, b"{}")
 PAIRS = pack("body-pairs", ASK, REPLY, ALONE, ORPHAN)
 ONE = fixture("completions/stable/claude-sonnet-4-6-a.json")
 

@@ -33,8 +33,8 @@ OPENING = b'{"lore_pack":"'
 _LONGEST_HEADER = 64 * 1024  # bytes of a sample's header
 
 
-class PackHeader(Struct, frozen=True):
-    """The line before a member's bytes."""
+class PackHeader(Struct, frozen=True, rename={"has_response": "awaits", "lacks_request": "orphan", "is_file": "place"}):
+    """The line before a member's bytes. Its members keep their names: offsets in the pack depend on them."""
 
     lore_pack: str  # kind of the pack
     name: str

@@ -126,7 +126,7 @@ class KimiSession:
         """Return the folder as a reader gets it."""
         found = b""
         for name, data in {**self.files(), **instead}.items():
-            header = {"lore_pack": "kimi-cli-session", "name": name, "size": len(data), "is_file": True}
+            header = {"lore_pack": "kimi-cli-session", "name": name, "size": len(data), "place": True}
             found += dumps(header) + b"\n" + data + b"\n"
         return found
 

@@ -74,7 +74,7 @@ class Talk:
         found = b""
         for number, (name, data) in enumerate(self.files().items()):
             data = instead.get("state" if name == STATE else f"e{number - 1}", data)
-            header = {"lore_pack": "openhands", "name": name, "size": len(data), "is_file": True}
+            header = {"lore_pack": "openhands", "name": name, "size": len(data), "place": True}
             found += dumps(header) + b"\n" + data + b"\n"
         return found
 
