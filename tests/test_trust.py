@@ -7,7 +7,7 @@ import pytest
 
 from lore.errors import LoreError
 from lore.files import SettingsFile, config_root
-from lore.trust import refuse_unapproved
+from lore.trust import approve, refuse_unapproved
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="files have no owner here")
 
@@ -52,3 +52,11 @@ def test_private_group_may_write_own_settings(file, tmp_path):
 ])  # fmt: skip
 def test_folder_of_settings_is_the_usual_one(environment, home, platform, root):
     assert config_root(environment, home, platform) == root
+
+
+def test_unusable_approvals_folder_is_named(file, tmp_path, monkeypatch):
+    (tmp_path / "state").write_bytes(b"")  # a file in the folder's place
+    monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
+    tmp_path.chmod(0o700)
+    with pytest.raises(LoreError, match=r"^cannot keep approvals in .*state: file exists"):
+        approve(file(0o600, 0))

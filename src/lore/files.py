@@ -1,8 +1,7 @@
 """Read files up to the length they had when opened, write files atomically, lock files; a user's folders.
 
-Only the standard library and lore's errors are imported, because the status line uses this module. Locks are `flock`,
-on Windows `LockFileEx`, which prevents others from reading the locked bytes, so lore locks one byte after the end of
-any file.
+Little beyond the standard library is imported, because the status line uses this module. Locks are `flock`, on Windows
+`LockFileEx`, which prevents others from reading the locked bytes, so lore locks one byte after the end of any file.
 Source: learn.microsoft.com, "LockFileEx function (fileapi.h)", read 2026-11-26.
 """
 
@@ -19,9 +18,11 @@ from contextlib import contextmanager, suppress
 from io import SEEK_END, SEEK_SET, BufferedWriter, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lore.errors import LoreError
+from lore.errors import LoreError, reason_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from _typeshed import WriteableBuffer
 
 __all__ = [
@@ -34,6 +35,7 @@ _LOCK_BYTE = 1 << 30  # upper half of the offset of the byte that is locked: 4 E
 _LOCKED_CODES = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
 
 PAUSE = 0.005  # seconds between two attempts to lock
+_STATE = "LORE_STATE"  # variable that names the folder of locks and approvals
 
 
 class WholeFile(FileIO):
@@ -278,3 +280,37 @@ def config_root(environment: Mapping[str, str], home: str, platform: str) -> str
         return posixpath.join(home, "Library", "Application Support") if home else ""
     folder = environment.get("XDG_CONFIG_HOME", "")  # a relative one is ignored, as the specification asks
     return folder if posixpath.isabs(folder) else posixpath.join(home, ".config") if home else ""
+
+
+def state_folder() -> Path:
+    """Return the folder of this user's locks and approvals, which may not exist yet; raises LoreError."""
+    from pathlib import Path  # noqa: PLC0415 - the status line needs none
+
+    if os.environ.get(_STATE):
+        return Path(os.environ[_STATE])
+    state = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise LoreError("there is no home folder", hint=f"name a folder in ${_STATE}") from None
+    return base / "lore"
+
+
+def ensure_private(folder: Path, contents: str) -> Path:
+    """Make a folder that only this user can write to; raises LoreError if that fails, or others may write to it.
+
+    `contents` says in the error's text what would be in it, such as "locks".
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        raise state_error(folder, contents, error) from None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022):
+        raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${_STATE}")
+    return folder
+
+
+def state_error(folder: Path, contents: str, error: OSError) -> LoreError:
+    """Return the error to raise if a folder of locks or approvals cannot be used."""
+    return LoreError(f"cannot keep {contents} in {folder}: {reason_of(error)}", hint=f"name a folder in ${_STATE}")

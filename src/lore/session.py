@@ -85,8 +85,8 @@ from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
-from lore.sdk.arguments import RequestArguments
-from lore.sdk.objects import params_of, receive_response
+from lore.sdk.arguments import RequestArguments, params_of
+from lore.sdk.objects import receive_response
 from lore.sdk.replies import Reply, ToolUse, reply_of
 
 __all__ = ["Session"]

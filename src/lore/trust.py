@@ -4,7 +4,7 @@ A `lore.toml` that was found, not named, may be someone else's: of a cloned repo
 commands, endpoints and keys count only if this user approved the file once, with `lore trust`, and it did not change.
 A file in this user's own settings folder needs no approval. One that belongs to another user never counts.
 
-An approval is a file in `trusted` in the folder of `store.locks.state_folder`, which only this user can write to. Its
+An approval is a file in `trusted` in the folder of `files.state_folder`, which only this user can write to. Its
 name is a digest of the path of the settings file; its content is the SHA-256 of that file, a line end, and the path.
 An approval is of the settings file, not of the programs that it names.
 """
@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.errors import LoreError
-from lore.files import SettingsFile, WholeFile, replaced
+from lore.files import SettingsFile, WholeFile, ensure_private, replaced, state_folder
 from lore.model.limits import APPROVAL_BYTES
-from lore.store.locks import ensure_private, state_folder
 
 FOLDER = "trusted"
 State: TypeAlias = Literal["approved", "changed", "missing"]
@@ -81,8 +80,8 @@ def approve(file: SettingsFile) -> Approval:
     if fault := _fault(file, is_own=False):
         raise LoreError(f"{file.path} cannot be approved: {fault}", hint=_OTHER_WAYS)
     approval = Approval(real_path(file.path), hashlib.sha256(file.data).hexdigest())
-    ensure_private(state_folder())
-    place = ensure_private(state_folder() / FOLDER) / _name(approval.path)
+    ensure_private(state_folder(), "approvals")
+    place = ensure_private(state_folder() / FOLDER, "approvals") / _name(approval.path)
     try:
         with replaced(str(place), private=True) as output:
             output.write(f"{approval.digest}\n".encode() + os.fsencode(approval.path))
@@ -147,8 +146,8 @@ def _folder() -> Path | None:
     folder = state_folder() / FOLDER
     if not folder.is_dir():
         return None
-    ensure_private(state_folder())
-    return ensure_private(folder)
+    ensure_private(state_folder(), "approvals")
+    return ensure_private(folder, "approvals")
 
 
 def _name(path: str) -> str:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lore.model.labels import CONTEXT_REFRESH, DATA
 from lore.model.mask import cut_masked
 
-__all__ = ["harmless", "one_line", "wrap"]
+__all__ = ["harmless", "one_line", "wrap_data"]
 
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _TERMINAL = re.compile(
@@ -49,7 +49,7 @@ def harmless(text: str) -> str:
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
-def inert(text: str) -> str:
+def neutralise(text: str) -> str:
     """Return harmless text in which nothing looks like a boundary. A second time changes nothing."""
     return _OPENING.sub(r"<\\", harmless(text))
 
@@ -67,8 +67,8 @@ def cut_bytes(text: str, most: int) -> str:
     return text if len(data) <= most else data[: max(0, most)].decode("utf-8", "ignore")
 
 
-def context_refresh(answers: Iterable[SourceText], *, session_id: str, at: float) -> str:
-    """Return outside context: its heading, and each answer in a wrap of its own; empty without answers.
+def wrap_answers(answers: Iterable[SourceText], *, session_id: str, at: float) -> str:
+    """Return outside context for a summary: a heading, and each answer as `wrap_source` returns it; empty without any.
 
     `at` is in seconds since 1970.
     """
@@ -77,8 +77,8 @@ def context_refresh(answers: Iterable[SourceText], *, session_id: str, at: float
     return "\n".join([heading, "\n\n".join(wraps)]) if wraps else ""
 
 
-def wrap(session_id: str, name: str, text: str) -> str:
-    """Return a text between two boundary lines with a digest, which the text cannot contain.
+def wrap_data(session_id: str, name: str, text: str) -> str:
+    """Return a part of a prompt (a remembered topic) between two boundary lines with a digest that it cannot contain.
 
     The digest is of the session's id, the part's name and the text; the name itself is not shown.
     """
@@ -92,7 +92,7 @@ def wrap_source(text: str, *, session_id: str, source: str) -> str:
 
     The boundary holds a digest of session, source and escaped content, so that the content cannot contain it.
     """
-    name, inner = one_line(inert(source)), _SOURCE.sub(r"\\", inert(text).strip("\n"))
+    name, inner = one_line(neutralise(source)), _SOURCE.sub(r"\\", neutralise(text).strip("\n"))
     seed = b"\0".join([
         b"lore/untrusted/3", session_id.encode("utf-8", "surrogatepass"), name.encode(), inner.encode(),
     ])  # fmt: skip

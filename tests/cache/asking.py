@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lore.cache.base import Breakpoint, Look, Piece, Prediction, Request
+from lore.cache.base import Breakpoint, Piece, Prediction, Request, RuleLookup
 from lore.cache.registry import make
 from lore.model.turn import Section
 
@@ -27,20 +27,24 @@ def request(
     return Request(fields.pop("chain", "main"), request_pieces, breakpoints=points, **fields)
 
 
-def rules(values: Mapping[str, float] | None = None, **more: float) -> Look:
+def rules(values: Mapping[str, float] | None = None, **more: float) -> RuleLookup:
     """Return rules that are the same for every model at any time."""
     table = {**(values or {}), **more}
     return lambda rule, model, at: table.get(rule)
 
 
-def reads(name: str, requests: Sequence[Request], look: Look | None = None, **options: Any) -> list[int | None]:
+def reads(
+    name: str, requests: Sequence[Request], find_rule: RuleLookup | None = None, **options: Any
+) -> list[int | None]:
     """Return the predicted read of each request."""
-    return [prediction.read for prediction in predicted(name, requests, look, **options)]
+    return [prediction.read for prediction in predicted(name, requests, find_rule, **options)]
 
 
-def predicted(name: str, requests: Sequence[Request], look: Look | None = None, **options: Any) -> list[Prediction]:
+def predicted(
+    name: str, requests: Sequence[Request], find_rule: RuleLookup | None = None, **options: Any
+) -> list[Prediction]:
     """Return the prediction of each request, without usage."""
-    model = make(name, look or rules(), options)
+    model = make(name, find_rule or rules(), options)
     predictions: list[Prediction] = []
     for request in requests:
         predictions.append(model.predict(request))

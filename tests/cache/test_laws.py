@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from cache.asking import piece, predicted, rules
 from cache.sessions import growing, sequences
 from helpers.each import each
-from lore.cache.base import Breakpoint, Look, Piece, Request
+from lore.cache.base import Breakpoint, Piece, Request, RuleLookup
 from lore.cache.registry import BROUGHT, CACHES, make
 from lore.model.events import Usage
 from lore.model.vector import common_prefix
@@ -26,7 +26,7 @@ HOSTED = {"minimum_tokens": 20, "lifetime": 300, "lookback": 20}
 LIVING = ("anthropic", "bedrock", "qwen", "openai-breakpoint", "openai", "gemini", "kimi", "xai", "qwen-implicit")
 
 
-def full_rules(name: str, **more: float) -> Look:
+def full_rules(name: str, **more: float) -> RuleLookup:
     """Return rules that use every feature of a model."""
     return rules({**HOSTED, **({"compared_breakpoints": 80} if name == "openai-breakpoint" else {}), **more})
 
@@ -67,8 +67,8 @@ def test_read_write_and_uncached_make_the_whole(requests):
 @pytest.mark.parametrize("name", BLOCKS)
 @given(requests=sequences())
 def test_block_models_read_whole_blocks(name, requests):
-    look = rules({"block_tokens": BLOCKS[name]})
-    assert all((prediction.read or 0) % BLOCKS[name] == 0 for prediction in predicted(name, requests, look))
+    find_rule = rules({"block_tokens": BLOCKS[name]})
+    assert all((prediction.read or 0) % BLOCKS[name] == 0 for prediction in predicted(name, requests, find_rule))
 
 
 @pytest.mark.parametrize("name", LIVING)

@@ -84,7 +84,7 @@ def loop(calls):
 def test_positions_are_counted_by_date(calls, at, new, exceeded):
     gap = lookback_gap(*loop(calls), at)
     assert gap is not None
-    assert (gap.new, gap.exceeded) == (new, exceeded)
+    assert (gap.new, gap.is_exceeded) == (new, exceeded)
 
 
 def test_each_search_result_is_a_position():
@@ -94,7 +94,7 @@ def test_each_search_result_is_a_position():
     first = parsed(body({"role": "user", "content": [text("go", breakpoint=True)]}))
     gap = lookback_gap(first, parsed(body("go", "a", last)), DOCUMENTED)
     assert gap is not None
-    assert (gap.new, gap.exceeded) == (27, True)
+    assert (gap.new, gap.is_exceeded) == (27, True)
 
 
 def test_automatic_caching_sets_a_breakpoint_at_the_end():
@@ -104,14 +104,14 @@ def test_automatic_caching_sets_a_breakpoint_at_the_end():
     )
     gap = lookback_gap(previous, current, TODAY)
     assert gap is not None
-    assert (gap.new, gap.exceeded) == (22, True)
+    assert (gap.new, gap.is_exceeded) == (22, True)
 
 
 def test_earlier_breakpoint_cannot_reach_the_entry():
     previous, current = loop(1)
     gap = lookback_gap(current, previous, TODAY)
     assert gap is not None
-    assert (gap.new, gap.exceeded) == (-1, True)
+    assert (gap.new, gap.is_exceeded) == (-1, True)
 
 
 def test_lookback_gap_needs_breakpoints_of_claude():

@@ -71,8 +71,8 @@ def test_cache_of_missing_plugin_names_the_plugin(name, monkeypatch):
 class Nothing:
     """A cache that keeps nothing."""
 
-    def __init__(self, look):
-        self.look = look
+    def __init__(self, find_rule):
+        self.find_rule = find_rule
 
     def predict(self, request):
         return UNKNOWN

@@ -260,7 +260,7 @@ def test_simulate_without_recordings_exits_2():
     assert lore("simulate", ".").code == 2
 
 
-def test_rules_can_be_printed_and_overridden():
+def test_rules_of_a_model_are_printed():
     result = lore("simulate", "--rules", "--model", "claude-opus-4-6", "--json")
     values = {rule["rule"]: rule["value"] for rule in result.json["rules"] if not rule["platform"]}
     assert (values["minimum_tokens"], values["price_uncached"]) == (4096, 5)
@@ -268,14 +268,17 @@ def test_rules_can_be_printed_and_overridden():
     openai = lore("simulate", "--rules", "--model", "gpt-5.5", "--json").json["rules"]
     assert {rule["provider"] for rule in openai} == {"openai", "*"}, "others have rules for any model of theirs"
     assert lore("simulate", "--rules", "--model", "none-such").code == 2
+
+
+def test_own_price_replaces_the_packaged_one():
     row = 'rule = "price_uncached"\nvalue = 50\nunit = "usd_per_mtok"\nprovider = "anthropic"\n'
     row += 'model = "claude-opus-4-6"\nvalid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'
     put("tenfold.toml", f"[[rules]]\n{row}".encode())
-    result = lore("simulate", stable(), "--rules-file", "tenfold.toml", "--json")
-    plain = lore("simulate", "capture.jsonl", "--json")
-    assert result.json["totals"]["by_price"]["uncached"] == pytest.approx(
-        10 * plain.json["totals"]["by_price"]["uncached"]
+    own, packaged = (
+        lore("simulate", stable(), *rules, "--json").json["totals"]["by_price"]["uncached"]
+        for rules in (("--rules-file", "tenfold.toml"), ())
     )
+    assert own == pytest.approx(10 * packaged)
 
 
 def test_unreadable_file_in_folder_exits_3():

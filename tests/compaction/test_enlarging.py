@@ -13,7 +13,7 @@ from lore.compaction.entries import tokens_of
 from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.hooks import Continuous
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.store_watch import Hands, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.model.events import MAIN, CompactApplied
 from lore.session import event
 from lore.store.session import StoredSession
@@ -121,7 +121,7 @@ def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
     monkeypatch.setattr(
         "lore.compaction.store_watch.dependencies_of", lambda _, tell, *__: Dependencies(model, tell=tell)
     )
-    watch = Watch(store, settings, Hands(Script(), lambda _: None, notes.append, lambda: NOON))
+    watch = Watch(store, settings, WatchCallbacks(Script(), lambda _: None, notes.append, lambda: NOON))
     assert (watch.run(), store.load("s1").head) == (0, head)
     assert [line.rpartition(": ")[0] for line in notes] == ["no gap compaction", "s1: no cadence compaction"]
 

@@ -38,7 +38,7 @@ def test_every_label_of_the_layout_is_known():
     from msgspec import Raw  # noqa: PLC0415
 
     from lore.model.state import FoldedSession  # noqa: PLC0415
-    from lore.untrusted import wrap  # noqa: PLC0415
+    from lore.untrusted import wrap_data  # noqa: PLC0415
 
     context = {
         "memory_recall": "m", "current_time": "10:00", "working_context": "w", "slash_command": "/go", "overlay": "o",
@@ -48,5 +48,5 @@ def test_every_label_of_the_layout_is_known():
     assert list(find_labels(text)) == [
         "recalled memory", "a clock", "the working context", "a slash command", "an overlay", "a restart notice",
     ]  # fmt: skip
-    assert "quoted data" in find_labels(wrap("s", "memory_recall", "m"))
+    assert "quoted data" in find_labels(wrap_data("s", "memory_recall", "m"))
     assert set(labels.LABELS.values()) < {*labels.Holds.__args__}

@@ -271,7 +271,7 @@ def test_only_the_chunk_around_a_cut_is_retokenised(monkeypatch):
     counter.count(words)
     counter.count(words[:-4] + b"else")
     before = counter.tokenised
-    counter.common(words, words[:-4] + b"else")
+    counter.count_common(words, words[:-4] + b"else")
     assert counter.tokenised - before == 2
 
 

@@ -12,7 +12,7 @@ import requests as requests_library
 import lore
 from helpers.each import each
 from lore.errors import LoreError
-from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, seams
+from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, unrecorded
 from pytest_plugin.asking import body, sent
 
 KEY = "sk-ant-api03-" + "a1B2" * 10
@@ -110,9 +110,9 @@ def test_breakpoints_are_judged_only_where_needed() -> None:
 
 
 def test_failure_message_is_short() -> None:
-    said = failure([body(n, day=10 + n, system_note="x" * 100_000) for n in range(1, 20)])
-    assert len(said) < 2500
-    assert "and 15 pairs more" in said
+    message = failure([body(n, day=10 + n, system_note="x" * 100_000) for n in range(1, 20)])
+    assert len(message) < 2500
+    assert "and 15 pairs more" in message
 
 
 def test_failure_masks_credentials() -> None:
@@ -233,7 +233,7 @@ def test_changed_spelling_fails() -> None:
     ),
 ], ids=["none", "one", "nothing installed", "nothing recorded", "strangers"])  # fmt: skip
 def test_assertion_without_pairs_fails(requests, why, monkeypatch) -> None:
-    monkeypatch.setattr(seams, "unrecorded_sdks", list)  # whatever other tests have imported
+    monkeypatch.setattr(unrecorded, "unrecorded_sdks", list)  # whatever other tests have imported
     assert failure(requests) == f"nothing was compared: {why}"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lore.pytest_plugin import recording
 from lore.pytest_plugin.recorder import PROCESS
-from lore.pytest_plugin.seams import HINT, SDKS, unrecorded_sdks
+from lore.pytest_plugin.unrecorded import HINT, SDKS, unrecorded_sdks
 
 FAKE = """
 import sys, types

@@ -112,8 +112,13 @@ def test_a_project_is_named_by_its_path():
 def test_every_agent_is_named_once():
     names = [agent.name for agent in AGENTS]
     assert len(set(names)) == len(names)
-    assert agent_named("codex").is_read
-    assert not agent_named("cursor").is_read
+
+
+def test_agent_without_a_reader_is_known():
+    assert (agent_named("codex").is_read, agent_named("cursor").is_read) == (True, False)
+
+
+def test_misspelled_agent_gets_the_nearest_name():
     with pytest.raises(LoreError) as caught:
         agent_named("codx")
     assert caught.value.hint == "did you mean 'codex'?"

@@ -12,7 +12,7 @@ from lore.compaction.trial import TrialOutcome
 from lore.compaction.turns import PromptChange, usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
-from lore.report.compacted import verdict
+from lore.report.compacted import trial_answer
 from lore.run.compaction import dry_run
 from lore.run.rules import packaged
 from model.making import header, log, record, said, user
@@ -115,7 +115,7 @@ def test_prompts_are_at_most_99_percent_shorter(tried):
     totals = tried(talk(12), **OFTEN).totals
     long = structs.replace(totals.without, prompt_tokens=1_000 * totals.compacted.prompt_tokens)
     totals = structs.replace(totals, without=long)
-    assert "99 % shorter" in verdict(
+    assert "99 % shorter" in trial_answer(
         TrialOutcome(Compaction(**OFTEN), [], totals, 12, is_timed=True, pause=None, refused=0)
     )
 
@@ -128,7 +128,7 @@ def test_prompts_are_at_most_99_percent_shorter(tried):
 def test_answer_names_compactions_of_the_recording(tried, change, says):
     totals = structs.replace(tried(talk(12), **OFTEN).totals, recorded=2, **change)
     outcome = TrialOutcome(Compaction(**OFTEN), [], totals, 12, is_timed=True, pause=None, refused=0)
-    assert says in verdict(outcome)
+    assert says in trial_answer(outcome)
 
 
 BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)

@@ -15,7 +15,7 @@ from helpers.storing import opened
 from helpers.waiting import Script
 from lore.commands.compact import watch
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.store_watch import Hands, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.model.items import CompactDivider
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
@@ -84,7 +84,7 @@ def talked(exchanges, kind=Counting):
 
 def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
     messages, errors = [], []
-    Watch(store, settings, Hands(Script(*actions), messages.append, errors.append, lambda: now)).run()
+    Watch(store, settings, WatchCallbacks(Script(*actions), messages.append, errors.append, lambda: now)).run()
     return messages, errors
 
 
@@ -222,8 +222,8 @@ def test_damaged_session_is_reported_once(tmp_path):
     log = next(entry for entry in (tmp_path / "store").iterdir() if entry.name.startswith("s1"))
     log.write_bytes(bytes(log.stat().st_size))
     messages, errors = [], []
-    hands = Hands(Script(*[lambda: None] * 3), messages.append, errors.append, lambda: BEGUN + 60)
-    watch(url, CADENCE, hands)
+    callbacks = WatchCallbacks(Script(*[lambda: None] * 3), messages.append, errors.append, lambda: BEGUN + 60)
+    watch(url, CADENCE, callbacks)
     assert messages == ["s2: cadence: 6 messages pruned, 2 kept"]
     assert len([entry for entry in errors if "s1" in entry]) == 1
 

@@ -217,21 +217,16 @@ def test_credentials_are_not_masked(tmp_path):
     assert secret.encode() in converted(put(tmp_path, log_bytes(asked("u", secret))))
 
 
-def test_too_deep_record_is_a_problem(tmp_path):
+@pytest.mark.parametrize(("depth", "problem_codes"), [(997, []), (998, ["LORE207"]), (999, ["LORE207"])])
+def test_record_too_deep_for_the_copy_is_a_problem(tmp_path, depth, problem_codes):
+    """The record is nested two levels deeper in a lore log, whose limit is 1,000."""
+    attachment = b"[" * depth + b"]" * depth
+    record = b'{"type":"attachment","sessionId":"s","uuid":"a","attachment":%b}\n' % attachment
     problems = Problems()
-    for depth in range(980, 1000):
-        deep = b"[" * depth + b"]" * depth
-        data = (
-            log_bytes(asked("u", "x"))
-            + b'{"type":"attachment","sessionId":"s","uuid":"a","attachment":'
-            + deep
-            + b"}\n"
-        )
-        recording = Options().open(put(tmp_path, data), problems, subagents=True)
-        path = put(tmp_path, b"".join(converting.convert_recording(recording)), "made.jsonl")
-        too_deep = sum(code == "LORE207" for code in [p.code for p in problems.kept])
-        assert too_deep or replay(path).state == replay(str(tmp_path / "s.jsonl")).state
-        problems = Problems()
+    recording = Options().open(put(tmp_path, log_bytes(asked("u", "x")) + record), problems, subagents=True)
+    path = put(tmp_path, b"".join(converting.convert_recording(recording)), "made.jsonl")
+    assert [problem.code for problem in problems.kept] == problem_codes
+    assert (replay(path).state == replay(str(tmp_path / "s.jsonl")).state) is (not problem_codes)
 
 
 @pytest.mark.parametrize(("data", "message"), [

@@ -9,8 +9,7 @@ import lore
 from helpers.strategies.sessions import Agent, scripts, setups
 from helpers.work import calls
 from lore.prompt.dialects import DIALECTS
-from lore.sdk.arguments import RequestArguments
-from lore.sdk.objects import arguments_of
+from lore.sdk.arguments import RequestArguments, arguments_of
 
 
 @given(scripts(), setups)

@@ -9,7 +9,7 @@ from helpers.each import each
 from helpers.matrix import crossed
 from lore.errors import LoreError
 from lore.tokens import o200k
-from lore.tokens.o200k import CHUNK, LONGEST, Counter, chunks, load_encoding
+from lore.tokens.o200k import CHUNK, LONGEST, Counter, cut_chunks, load_encoding
 
 TEXTS = [
     "",
@@ -27,7 +27,7 @@ TEXTS = [
 
 def tokens_of(text):
     """The tokens of a text; special tokens are text like any other."""
-    return [token for chunk in chunks(text) for token in load_encoding().encode_ordinary(chunk)]
+    return [token for chunk in cut_chunks(text) for token in load_encoding().encode_ordinary(chunk)]
 
 
 def brute(left, right):
@@ -63,14 +63,14 @@ def test_known_texts_have_their_known_tokens():
 
 @each(TEXTS)
 def test_chunks_are_the_text_and_bounded(text):
-    pieces = chunks(text)
+    pieces = cut_chunks(text)
     assert "".join(pieces) == text
     assert all(len(piece) <= CHUNK + LONGEST + 2 for piece in pieces)
 
 
 def test_chunks_change_no_token_of_ordinary_text():
     text = "The quick brown fox jumps over it, 12 times. Then:\n\n  def f(x):\n    return 'ok'\n" * 400
-    assert len(chunks(text)) > 1
+    assert len(cut_chunks(text)) > 1
     assert tokens_of(text) == load_encoding().encode_ordinary(text)
 
 
@@ -93,15 +93,15 @@ def test_common_tokens_equal_a_plain_comparison(number, share):
     place = int(len(text) * share)
     other = text[:place] + "~" + text[place + 1 :]
     counter = Counter()
-    assert counter.common(text.encode(), other.encode()) == brute(text, other)
-    assert counter.common(other.encode(), text.encode()) == brute(text, other)
+    assert counter.count_common(text.encode(), other.encode()) == brute(text, other)
+    assert counter.count_common(other.encode(), text.encode()) == brute(text, other)
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_continued_text_shares_tokens_of_plain_comparison(text):
     for more in ("", "x", " x", "\n", " and more " * 600):
         counter = Counter()
-        assert counter.common(text.encode(), (text + more).encode()) == brute(text, text + more)
+        assert counter.count_common(text.encode(), (text + more).encode()) == brute(text, text + more)
 
 
 def test_each_distinct_text_is_tokenised_once():
@@ -109,7 +109,7 @@ def test_each_distinct_text_is_tokenised_once():
     for _ in range(3):
         for text in TEXTS:
             counter.count(text.encode())
-    assert counter.tokenised == sum(len(chunks(text)) for text in TEXTS)
+    assert counter.tokenised == sum(len(cut_chunks(text)) for text in TEXTS)
 
 
 def test_common_prefix_needs_chunks_around_the_cut():
@@ -118,5 +118,5 @@ def test_common_prefix_needs_chunks_around_the_cut():
     counter = Counter()
     counter.count(text.encode())
     before = counter.tokenised
-    counter.common(text.encode(), other.encode())
+    counter.count_common(text.encode(), other.encode())
     assert counter.tokenised - before <= 2

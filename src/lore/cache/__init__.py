@@ -6,7 +6,7 @@ from lore.exports import public_names
 
 if TYPE_CHECKING:
     # isort: off
-    from lore.cache.base import Look as Look, Piece as Piece, Prediction as Prediction, Request as Request
+    from lore.cache.base import RuleLookup as RuleLookup, Piece as Piece, Prediction as Prediction, Request as Request
     from lore.cache.base import UNKNOWN as UNKNOWN
     from lore.cache.breakpoint_rules import BreakpointRule as BreakpointRule
     from lore.cache.counts import BYTES_PER_TOKEN as BYTES_PER_TOKEN, total as total

@@ -4,7 +4,7 @@ A model gets the requests in the order in which they were sent and predicts each
 never sees the request's own usage, `learn` is called once after it, with the usage or None. Tokens are whole numbers,
 and read + write + uncached = total.
 
-To add a model: write a class with the members of `CacheModel` whose constructor takes a `Look` and the options by
+To add a model: write a class with the members of `CacheModel` whose constructor takes a `RuleLookup` and the options by
 keyword; publish a `registry.CacheRow` of it under the entry-point group `lore.caches`; run `lore.testing.CacheContract`
 on that row. lore's own models are rows of `CACHES` in `registry.py`.
 """
@@ -92,8 +92,8 @@ class Request(Struct, frozen=True):
     slot: int | None = None  # the slot of the server that the client asks for
 
 
-# rule, model, time -> number
-Look: TypeAlias = Callable[[str, str | None, float | None], float | None]
+# (name of a rule, model, seconds since the epoch) -> its value; None: no rule holds
+RuleLookup: TypeAlias = Callable[[str, str | None, float | None], float | None]
 
 
 class CacheModel(Protocol):

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Prediction, Request
+from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Prediction, Request, RuleLookup
 from lore.cache.counts import FIVE_MINUTES, GRACE, ONE_HOUR
-from lore.cache.lookback import positions
+from lore.cache.lookback import running_positions
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Usage
 from lore.model.limits import CACHE_ENTRIES
@@ -48,10 +48,10 @@ class _Pending(Struct, frozen=True):
 
 
 class Breakpoints:
-    """A cache with entries at breakpoints; `look` finds the provider's rules."""
+    """A cache with entries at breakpoints; `find_rule` finds the provider's rules."""
 
-    def __init__(self, look: Look) -> None:
-        self._look = look
+    def __init__(self, find_rule: RuleLookup) -> None:
+        self._find_rule = find_rule
         self._tree = PrefixTree()
         self._ruler = Ruler()
         self._entries: dict[int, CacheEntry] = {}  # by node of the tree
@@ -71,7 +71,7 @@ class Breakpoints:
         if not request.pieces:
             self._pending = None
             return UNKNOWN
-        least = self._look("minimum_tokens", request.model, request.at) or 0
+        least = self._find_rule("minimum_tokens", request.model, request.at) or 0
         billed_at, position = self._ruler.billed_at, self._ruler.position
         # a shorter prefix is not cached; an estimate that is near the minimum counts as enough: usage will show it
         breakpoints = tuple([
@@ -108,18 +108,18 @@ class Breakpoints:
 
     def _searched_places(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
         """Yield the places at which an entry is searched, in that order: from the last breakpoint on backwards."""
-        nodes, compared = path.nodes, self._look("compared_breakpoints", request.model, request.at)
+        nodes, compared = path.nodes, self._find_rule("compared_breakpoints", request.model, request.at)
         if compared is not None:  # those of the latest entries up to the last breakpoint; nodes ascend along a path
             newest = list(dict.fromkeys(reversed(self._latest)))[: int(compared)]
             places = ((bisect_left(nodes, node), node) for node in newest)
             end = breakpoints[-1].place
             yield from sorted({at for at, node in places if at <= end and nodes[at] == node}, reverse=True)
             return
-        limit = int(self._look("lookback", request.model, request.at) or 0)
-        runs = bool(self._look("lookback_runs", request.model, request.at))
+        limit = int(self._find_rule("lookback", request.model, request.at) or 0)
+        runs = bool(self._find_rule("lookback_runs", request.model, request.at))
         for breakpoint in reversed(breakpoints):  # its own place, then the positions of the lookback
             places = range(breakpoint.place, -1, -1)
-            counts = positions((request.pieces[at].kind for at in places), runs=runs)
+            counts = running_positions((request.pieces[at].kind for at in places), runs=runs)
             for at, count in zip(places, counts, strict=True):
                 if count > limit + 1:
                     break
@@ -132,8 +132,8 @@ class Breakpoints:
         written = max([tokens for tokens, _ in after], default=read)
         hour = max([tokens for tokens, lifetime in after if lifetime >= ONE_HOUR], default=read) - read
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
-        is_known = at is not None and self._look("minimum_tokens", request.model, at) is not None
-        delay = self._look("ready_after", request.model, at) or 0.0
+        is_known = at is not None and self._find_rule("minimum_tokens", request.model, at) is not None
+        delay = self._find_rule("ready_after", request.model, at) or 0.0
         is_soon = hit >= 0 and at is not None and self._began is not None and at - self._began < delay
         confidence: Confidence = "rule" if is_known and not is_soon else "ceiling"
         return Prediction(read, written - read, total - written, confidence, reason, hour)
@@ -152,7 +152,7 @@ class Breakpoints:
             self._renew(node, self._entries[node], request)
 
     def _make_entry(self, request: Request, breakpoint: Breakpoint) -> CacheEntry:
-        lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or FIVE_MINUTES
+        lifetime = breakpoint.lifetime or self._find_rule("lifetime", request.model, request.at) or FIVE_MINUTES
         ready = request.answered
         if ready is None and request.at is not None:
             ready = min(request.at + BEGINS, inf if request.ended is None else request.ended)
@@ -160,7 +160,7 @@ class Breakpoints:
 
     def _expiry(self, request: Request, lifetime: float) -> float:
         """Return when an entry expires that a request writes or renews: counted from its response, if that is known."""
-        grace = self._look("lifetime_grace", request.model, request.at) or GRACE
+        grace = self._find_rule("lifetime_grace", request.model, request.at) or GRACE
         return max(request.at or 0.0, request.answered or 0.0) + lifetime * grace
 
     def _renew(self, node: int, entry: CacheEntry, request: Request) -> None:

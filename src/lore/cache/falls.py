@@ -1,4 +1,7 @@
-"""Signals of a log after which most reads fell by over 1,000 tokens: the rows of `falls.toml`."""
+"""Signals of a log after which the cache read most prompts over 1,000 tokens shorter: the rows of `falls.toml`.
+
+Example: after "tool-reference", the first time in a chain, Claude Code 2.1.119 read nothing of its prompt (20 of 21).
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ from msgspec import Struct
 from lore.model.deferred import pattern, read_table
 
 
-class Counts(Struct, frozen=True, forbid_unknown_fields=True):
+class FallCounts(Struct, frozen=True, forbid_unknown_fields=True):
     """How many reads fell, of those that were seen."""
 
     fell: int  # reads that fell by over 1,000 tokens
     seen: int  # reads after the signal
 
 
-class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Fall(FallCounts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row: what reads did after a signal."""
 
     signal: str  # a name in `model.state.SIGNS`, or one that predictions make (`cache.transcripts`)
-    moves: Literal["head", "history", "text"]  # not read: the whole prompt, all messages, or those from the text on
-    at_prompt: bool = False  # only at a prompt of the user
+    unread: Literal["head", "history", "text"]  # the whole prompt, all messages, or those from the signal's text on
+    at_prompt: bool = False  # only in a request that the user's prompt caused, not a tool's result
     first: bool = False  # only the first time that a chain shows the signal
     models: tuple[str, ...] = ("",)  # how names of models begin
     since: str = ""  # version of the client; an unknown version is before it
@@ -35,7 +38,7 @@ class FallTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The packaged table."""
 
     falls: tuple[Fall, ...]  # rows in the order of the file; in each more than half of the reads fell
-    random: dict[str, Counts]  # caches whose reads are nearly random, by provider
+    random: dict[str, FallCounts]  # caches whose reads are nearly random, by provider
 
 
 @cache
@@ -45,14 +48,14 @@ def fall_table() -> FallTable:
 
 
 def find_fall(
-    sign: str, *, prompted: bool, first: bool, version: str, model: str, provider: str = "anthropic"
+    signal: str, *, at_prompt: bool, is_first: bool, version: str, model: str, provider: str = "anthropic"
 ) -> Fall | None:
-    """Return the fall that a signal predicts, else None; `prompted`: the user wrote; `model`: a `normal_name`."""
+    """Return the row that holds for a signal, None without one; `version` is the client's, `model` a `normal_name`."""
     number = version_of(version)
     for fall in fall_table().falls:
-        if fall.signal != sign or fall.provider != provider or not model.startswith(fall.models):
+        if fall.signal != signal or fall.provider != provider or not model.startswith(fall.models):
             continue
-        if (fall.at_prompt and not prompted) or (fall.first and not first):
+        if (fall.at_prompt and not at_prompt) or (fall.first and not is_first):
             continue
         before = version_of(fall.before)  # an unknown version, (), needs a row without bounds
         if version_of(fall.since) <= number and (not before or () < number < before):

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
+from lore.cache.base import UNKNOWN, Confidence, Prediction, Request, RuleLookup
 from lore.cache.measured import MeasuredCache, Recency
 from lore.model.events import Usage
 
 
-class Prefix(MeasuredCache):
+class ImplicitCache(MeasuredCache):
     """A cache of every earlier prompt; `minimum` and `lifetime` are the names of the rules that it follows."""
 
     def __init__(
-        self, look: Look, *, minimum: str = "minimum_tokens", lifetime: str = "lifetime",
+        self, find_rule: RuleLookup, *, minimum: str = "minimum_tokens", lifetime: str = "lifetime",
         confidence: Confidence = "ceiling",
     ) -> None:  # fmt: skip
         super().__init__()
-        self._look = look
+        self._find_rule = find_rule
         self._minimum, self._lifetime = minimum, lifetime
         self._confidence: Confidence = confidence
         self._recency = Recency()
@@ -34,7 +34,7 @@ class Prefix(MeasuredCache):
     def predict(self, request: Request) -> Prediction:
         """Return what would be read, and keep the request."""
         path = self._lay(request)
-        lifetime = self._look(self._lifetime, request.model, request.at)
+        lifetime = self._find_rule(self._lifetime, request.model, request.at)
         places = self._recency.use(request, path, lifetime)
         if not request.pieces:
             return UNKNOWN
@@ -47,8 +47,8 @@ class Prefix(MeasuredCache):
         tokens = min(tokens, total)
         if answer and places >= pieces:  # it continues that prompt
             tokens = min(tokens + answer, total)
-        block = max(1, int(self._look("block_tokens", request.model, request.at) or 1))
-        least = self._look(self._minimum, request.model, request.at) or 0
+        block = max(1, int(self._find_rule("block_tokens", request.model, request.at) or 1))
+        least = self._find_rule(self._minimum, request.model, request.at) or 0
         read, prompt_size = tokens // block * block, total // block * block
         reason = "longest beginning of an earlier request" if read else "no earlier request begins alike"
         if read < least:
@@ -59,7 +59,7 @@ class Prefix(MeasuredCache):
         """Read the usage of the latest request; remember the answer if the cache keeps it, without reasoning."""
         request, doubt = self._pending, super().learn(usage)
         answer = 0 if doubt or usage is None or usage.iterations else usage.output_tokens
-        if request is not None and answer and self._look("reads_output", request.model, request.at):
+        if request is not None and answer and self._find_rule("reads_output", request.model, request.at):
             self._answers[request.chain] = len(request.pieces), answer
         return doubt
 
@@ -72,8 +72,8 @@ class GeminiExplicit:
     request names a living one. Source: the Gemini API's documentation of `cachedContents`.
     """
 
-    def __init__(self, look: Look) -> None:
-        self._implicit_cache = Prefix(look)
+    def __init__(self, find_rule: RuleLookup) -> None:
+        self._implicit_cache = ImplicitCache(find_rule)
         self._sizes: dict[bytes, int] = {}
         self._object = b""  # of the latest request
 

@@ -47,7 +47,7 @@ def kind_of(segment: Segment, envelope: bytes = b"") -> str:
     return of_block or next((kind for kind, form in _MESSAGES if envelope and form.search(envelope, 0, 4096)), "")
 
 
-def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
+def running_positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
     """Yield how many positions there are up to each piece; `runs`: a run of calls or results counts once."""
     count, previous = 0, ""
     for kind in kinds:
@@ -66,25 +66,25 @@ def count_positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
             break
         kinds.append(kind_of(segment, envelope))
         envelope = segment.data if segment.kind == "envelope" else envelope
-    return max(positions(kinds, runs=runs), default=0)
+    return max(running_positions(kinds, runs=runs), default=0)
 
 
-class Lookback(Struct, frozen=True):
-    """How far Anthropic looks back."""
+class LookbackRule(Struct, frozen=True):
+    """How many positions before a breakpoint Anthropic searches for an entry."""
 
     since: float  # seconds since the epoch
-    positions: int  # how many
+    positions: int
     runs: bool  # a run of calls, or of results, counts once
 
 
 LOOKBACKS = (
-    Lookback(0.0, 0, runs=False),
-    Lookback(datetime(2025, 1, 1, tzinfo=UTC).timestamp(), POSITIONS, runs=True),
-    Lookback(datetime(2026, 6, 1, tzinfo=UTC).timestamp(), POSITIONS, runs=False),
+    LookbackRule(0.0, 0, runs=False),
+    LookbackRule(datetime(2025, 1, 1, tzinfo=UTC).timestamp(), POSITIONS, runs=True),
+    LookbackRule(datetime(2026, 6, 1, tzinfo=UTC).timestamp(), POSITIONS, runs=False),
 )
 
 
-def lookback(at: float | None) -> Lookback:
+def lookback_rule(at: float | None) -> LookbackRule:
     """Return the row of `LOOKBACKS` that holds at a time, in seconds since the epoch; None: the latest."""
     return next((rule for rule in reversed(LOOKBACKS) if at is None or rule.since <= at), LOOKBACKS[0])
 
@@ -96,7 +96,7 @@ class LookbackGap(Struct, frozen=True):
     allowed: int  # positions that are looked back
 
     @property
-    def exceeded(self) -> bool:
+    def is_exceeded(self) -> bool:
         """Whether the earlier entry is out of reach: more positions than allowed, or no breakpoint follows."""
         return not 0 <= self.new <= self.allowed
 
@@ -115,7 +115,7 @@ def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> Lookbac
     )
     if not written or not breakpoints:
         return None
-    rule = lookback(at)
+    rule = lookback_rule(at)
     following = next((place for place in breakpoints if place >= written[-1]), None)
     if following is None:
         return LookbackGap(-1, rule.positions)

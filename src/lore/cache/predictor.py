@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from msgspec import Struct, structs
 
-from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
+from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Prediction, Request, RuleLookup
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, lifetime, reason_to_doubt
 from lore.cache.registry import CACHES, Option, cache_named, make, parse_cache, view_of
@@ -253,14 +253,14 @@ class LazyTranscriptPredictor:
         self.latest = predictor.predict(latest) if is_predicted else None
 
 
-def _rule_lookup(rules: DatedRules, provider: str, platform: str) -> Look:
+def _rule_lookup(rules: DatedRules, provider: str, platform: str) -> RuleLookup:
     """Return the rules of one provider on one platform as models ask for them: numbers."""
 
-    def look(rule: str, model: str | None, at: float | None) -> float | None:
+    def find_rule(rule: str, model: str | None, at: float | None) -> float | None:
         row = rules.find(rule, provider, model, platform, at)
         return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)
 
-    return look
+    return find_rule
 
 
 def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float | None, *, continues: bool) -> Turn:

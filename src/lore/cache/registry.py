@@ -1,6 +1,6 @@
 """The table of cache models by name, and how one is made with options.
 
-A model asks its `Look` for the dated rules of its `provider`; who makes the `Look` knows the platform (Bedrock serves
+A model asks its `RuleLookup` for the dated rules of its `provider`; the lookup knows the platform (Bedrock serves
 models of other makers). A plug-in publishes a row under the entry-point group `lore.caches`;
 `lore.recording.base.load_plugins` adds it, or the first question for a name that is no row yet.
 """
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from lore.cache.base import CacheModel, Look
+from lore.cache.base import CacheModel, RuleLookup
 from lore.cache.views import PLAIN, VIEWS, View
 from lore.errors import LoreError, did_you_mean, lacks_plug_in
 from lore.model.providers import ENGINES
@@ -30,7 +30,7 @@ class CacheRow(Struct, frozen=True):
 
     name: str  # as `--cache` takes it
     provider: str  # whose rules it follows
-    made: Callable[..., CacheModel]  # makes a model of a `Look` and options by keyword
+    made: Callable[..., CacheModel]  # makes a model of a `RuleLookup` and options by keyword
     options: tuple[str, ...] = ()  # names
     flags: tuple[str, ...] = ()  # options that are true or false
     numbers: tuple[str, ...] = ()  # options that are numbers; the other ones are whole numbers
@@ -38,27 +38,27 @@ class CacheRow(Struct, frozen=True):
     view: View | None = None  # how it sees requests; None: as in `VIEWS`
 
 
-def _make(module: str, name: str, look: Look, **options: Any) -> CacheModel:
+def _make(module: str, name: str, find_rule: RuleLookup, **options: Any) -> CacheModel:
     """Make a model of a class that is imported by its name: judging request bodies makes no model."""
-    return getattr(import_module(f"lore.cache.{module}"), name)(look, **options)
+    return getattr(import_module(f"lore.cache.{module}"), name)(find_rule, **options)
 
 
 _breakpoints = partial(_make, "breakpoints", "Breakpoints")
-_prefix = partial(_make, "implicit", "Prefix")
+_implicit = partial(_make, "implicit", "ImplicitCache")
 CACHES: dict[str, CacheRow] = {
     cache.name: cache
     for cache in (
         CacheRow("anthropic", "anthropic", _breakpoints),
         CacheRow("bedrock", "anthropic", _breakpoints),
-        CacheRow("openai", "openai", _prefix),  # up to GPT-5.5
+        CacheRow("openai", "openai", _implicit),  # up to GPT-5.5
         CacheRow("openai-breakpoint", "openai", _breakpoints),  # since GPT-5.6
-        CacheRow("gemini", "gemini", _prefix),
+        CacheRow("gemini", "gemini", _implicit),
         CacheRow("gemini-explicit", "gemini", partial(_make, "implicit", "GeminiExplicit")),
-        CacheRow("deepseek", "deepseek", _prefix),
-        CacheRow("kimi", "moonshot", partial(_prefix, confidence="rule")),
-        CacheRow("xai", "xai", _prefix),
+        CacheRow("deepseek", "deepseek", _implicit),
+        CacheRow("kimi", "moonshot", partial(_implicit, confidence="rule")),
+        CacheRow("xai", "xai", _implicit),
         CacheRow("qwen", "qwen", _breakpoints),
-        CacheRow("qwen-implicit", "qwen", partial(_prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
+        CacheRow("qwen-implicit", "qwen", partial(_implicit, minimum="minimum_implicit", lifetime="lifetime_implicit")),
     )
 }
 # caches of lore's own plug-ins: the plug-in that brings each
@@ -120,7 +120,7 @@ def view_of(name: str) -> View:
     return (row and row.view) or VIEWS.get(name, PLAIN)
 
 
-def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
+def make(name: str, find_rule: RuleLookup, options: Mapping[str, Option] | None = None) -> CacheModel:
     """Make a new, empty model of `NAME` or `NAME:OPTION=VALUE,…`; `options` win over those in the name.
 
     Raises LoreError for an unknown name, a missing plug-in, an unknown option or an impossible value.
@@ -143,4 +143,4 @@ def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> 
             fits, accepted = is_number and type(value) is int, "a whole number"
         if value is not None and not fits:  # None leaves it to the rules
             raise LoreError(f"{name}: {option}={value} is not {accepted}", hint=f"{option} is {accepted}")
-    return row.made(look, **options)
+    return row.made(find_rule, **options)

@@ -19,7 +19,7 @@ from itertools import islice
 from msgspec import Struct
 
 from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, GRACE, ONE_HOUR, position, total
-from lore.cache.lookback import POSITIONS, lookback
+from lore.cache.lookback import POSITIONS, lookback_rule
 from lore.model import items as i
 from lore.model.events import Usage
 from lore.model.limits import FORECAST_ENTRIES
@@ -50,7 +50,7 @@ class Growth(Struct, frozen=True):
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     """Measure the entries after the first `start`, `FORECAST_ENTRIES` at most; positions as counted at `at`."""
-    runs = lookback(at).runs
+    runs = lookback_rule(at).runs
     answer = input_bytes = images = positions = thinking = 0
     prompted, thinks, as_text, answered, group = False, False, False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):

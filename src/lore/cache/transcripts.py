@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
 from lore.cache.falls import fall_table, find_fall, version_of
-from lore.cache.lookback import POSITIONS, lookback
+from lore.cache.lookback import POSITIONS, lookback_rule
 from lore.cache.rules import DatedRules, idle_lifetime, least_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, normal_name
 from lore.cache.transcript_history import ChainHistory, Growth, ModelHistory, Position, Signal, add_positions, growth
@@ -220,15 +220,15 @@ class TranscriptCache:
         provider, model, prompted = self._where.provider, normal_name(state.model), state.grown.prompted
         for signal in state.signals:
             fall = find_fall(
-                signal.name, prompted=prompted, first=signal.is_first, version=signal.version, model=model,
+                signal.name, at_prompt=prompted, is_first=signal.is_first, version=signal.version, model=model,
                 provider=provider,
             )  # fmt: skip
-            if fall is not None and fall.moves == "head":
+            if fall is not None and fall.unread == "head":
                 yield history.shared_head or 0, signal.name
             elif fall is not None:
-                remaining = None if fall.moves == "history" else signal.read_if_moved
+                remaining = None if fall.unread == "history" else signal.read_if_moved
                 yield history.head if remaining is None else remaining, signal.name
-        is_far = state.new_positions > POSITIONS and not lookback(state.at).runs  # when each block counts as one
+        is_far = state.new_positions > POSITIONS and not lookback_rule(state.at).runs  # when each block counts as one
         if is_far and state.unchanged == state.entries:
             yield history.head, "lookback"
         if state.implicit and provider in fall_table().random:
@@ -319,7 +319,7 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
     }
     version, model = chain.client.rpartition(" ")[2], normal_name(turn.model)
     for name in (name for name, applies in begun.items() if applies):
-        if find_fall(name, prompted=grown.prompted, first=True, version=version, model=model) is not None:
+        if find_fall(name, at_prompt=grown.prompted, is_first=True, version=version, model=model) is not None:
             yield Signal(name, version, is_first=True)
     if grown.prompted:
         for signal in chain.waiting.values():

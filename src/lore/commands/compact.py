@@ -30,7 +30,7 @@ from lore.compaction.entries import tokens_of
 from lore.compaction.executor import Compactor, token_scale
 from lore.compaction.policy import TRIGGERS
 from lore.compaction.settings import TRIAL_SETTINGS, Compaction
-from lore.compaction.store_watch import Hands, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.compaction.summarizers import dependencies_of, refuse_nested
 from lore.config import Loaded, Settings
 from lore.errors import LoreError, lacks_plug_in
@@ -45,7 +45,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.report.compacted import UNCONFIGURED, write, write_dry_run
+from lore.report.compacted import UNCONFIGURED, write_compactions, write_dry_run
 from lore.report.plain import visible
 from lore.run.appending import HINT_CONVERT, Append, appending
 from lore.run.checking.verdicts import CheckContext
@@ -159,7 +159,7 @@ def _compact(options: CompactOptions, policy: Compaction | None, settings: Loade
         error.message = f"no summary could be made, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
         raise
-    show = partial(write, verbose=options.verbose)
+    show = partial(write_compactions, verbose=options.verbose)
     return common.answer(result, show, as_json=options.as_json, color=options.color)
 
 
@@ -176,12 +176,12 @@ def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded)
         time.sleep(options.interval)
         return True
 
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         print(visible(text), flush=True)
 
-    hands = Hands(wait, say, common.tell, explain=common.tell if options.verbose else None)
+    callbacks = WatchCallbacks(wait, report, common.tell, explain=common.tell if options.verbose else None)
     with suppress(KeyboardInterrupt), _signals(signal.default_int_handler, signal.SIGTERM, signal.SIGINT):
-        watch(options.session, policy, hands, settings.settings)
+        watch(options.session, policy, callbacks, settings.settings)
     return 0
 
 
@@ -365,7 +365,7 @@ def _result(
     )  # fmt: skip
 
 
-def watch(url: str, policy: Compaction | None, hands: Hands, settings: Settings = _DEFAULTS) -> int:
+def watch(url: str, policy: Compaction | None, callbacks: WatchCallbacks, settings: Settings = _DEFAULTS) -> int:
     """Watch a store, folding and remembering its sessions; raises LoreError if it is missing, or no trigger is on."""
     refuse_nested()
     remembers = settings.memory.is_on and settings.sessions.gap_secs > 0
@@ -373,11 +373,11 @@ def watch(url: str, policy: Compaction | None, hands: Hands, settings: Settings 
         if not (policy.continuous_interval or policy.gap_secs or policy.window or remembers):
             hint = "set continuous_interval, gap_secs or window"
             raise LoreError("the policy switches no trigger on", hint=hint)
-        dependencies_of(policy, hands.tell, "")  # raises LoreError for missing ones before anything is read
+        dependencies_of(policy, callbacks.tell, "")  # raises LoreError for missing ones before anything is read
     elif not remembers:
         raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
     make = memory_maker(settings)
-    with closing(open_existing(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # each message once
-        hands.tell(f"watching {mask_url(url)}")
-        memory = None if make is None else make(store, settings, policy, tell=hands.tell, clock=hands.clock)
-        return Watch(store, policy, hands, memory, divider=settings.assemble.divider).run()
+    with closing(open_existing(url, lru_cache(_MOST_TOLD)(callbacks.tell))) as store:  # each message once
+        callbacks.tell(f"watching {mask_url(url)}")
+        memory = None if make is None else make(store, settings, policy, tell=callbacks.tell, clock=callbacks.clock)
+        return Watch(store, policy, callbacks, memory, divider=settings.assemble.divider).run()

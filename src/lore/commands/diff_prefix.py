@@ -423,7 +423,7 @@ class PairFigures:
             tokens, place = self._tokens.advance(pair.current.prompt, pair.overlap.common), pair.overlap.common
             segments = previous.prompt.segment_at(place), pair.current.prompt.segment_at(place)
             if pair.overlap.common_bytes and segments[0] is not None and segments[1] is not None:
-                common_count = self._counter.common(segments[0].data, segments[1].data)
+                common_count = self._counter.count_common(segments[0].data, segments[1].data)
                 tokens = replace(tokens, common=tokens.common + common_count)
         return results.PromptLengths(
             left_bytes=pair.bytes.previous, right_bytes=pair.bytes.current, left_tail_bytes=pair.tail_bytes,

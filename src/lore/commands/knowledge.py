@@ -48,6 +48,18 @@ Title: TypeAlias = Annotated[str | None, typer.Option("--title", help="Its name.
 Content: TypeAlias = Annotated[str | None, typer.Option("--content", help="Its text; `-`: standard input.")]
 
 
+class Fields(NamedTuple):
+    """The fields of an entry that a user gave; None leaves a field as it is."""
+
+    category: str | None = None
+    title: str | None = None
+    content: str | None = None
+
+
+# session -> ids of the changed entries, and the events to append
+Plan: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]
+
+
 @app.command("add")
 def add(
     session: Log,
@@ -60,7 +72,7 @@ def add(
     verbose: flags.Verbose = False,
 ) -> int:
     """Add an entry and print its id."""
-    fields = _fields(category, title, content)
+    fields = _read_fields(category, title, content)
     if not any(fields):
         raise LoreError("the entry has no text", hint="give --content or --title")
     digest = hashlib.sha256("\0".join(value or "" for value in fields).encode()).hexdigest()
@@ -70,8 +82,11 @@ def add(
         if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
             hint = f"1 to {LONGEST_ID} characters without white space"
             raise LoreError(f"{mask(name)[:60]!r} is not a valid id", hint=hint)
-    options = Options(format=format, log=log(verbose))
-    return _write(session, options, "add", lambda state: _change(state, "add", entry_id, fields), as_json=as_json)
+
+    def plan(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        return _plan_change(state, "add", entry_id, fields)
+
+    return _append_planned(session, Options(format=format, log=log(verbose)), "add", plan, as_json=as_json)
 
 
 @app.command("update")
@@ -86,14 +101,14 @@ def update(
     verbose: flags.Verbose = False,
 ) -> int:
     """Change the given fields of a known entry, and print its id."""
-    fields = _fields(category, title, content)
+    fields = _read_fields(category, title, content)
     if all(value is None for value in fields):
         raise LoreError("nothing to update", hint="give --category, --title or --content")
 
-    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
-        return _change(state, "update", _find(state, name), fields)
+    def plan(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        return _plan_change(state, "update", _find_id(state, name), fields)
 
-    return _write(session, Options(format=format, log=log(verbose)), "update", decide, as_json=as_json)
+    return _append_planned(session, Options(format=format, log=log(verbose)), "update", plan, as_json=as_json)
 
 
 @app.command("remove")
@@ -106,11 +121,11 @@ def remove(
 ) -> int:
     """Remove entries, all named or none, and print their ids."""
 
-    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
-        ids = list(dict.fromkeys(_find(state, name) for name in names))
+    def plan(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        ids = list(dict.fromkeys(_find_id(state, name) for name in names))
         return ids, [Knowledge(op="remove", id=entry_id) for entry_id in ids]
 
-    return _write(session, Options(format=format, log=log(verbose)), "remove", decide, as_json=as_json)
+    return _append_planned(session, Options(format=format, log=log(verbose)), "remove", plan, as_json=as_json)
 
 
 @app.command("list")
@@ -124,7 +139,7 @@ def list_(
     """List what a session knows, and whether its prompt holds it yet."""
     _refuse_turn(session)
     problems = Problems()
-    state = _fold(session, Options(format=format, log=log(verbose)), problems)
+    state = _fold_session(session, Options(format=format, log=log(verbose)), problems)
     main, entries = state.main(), list[KnowledgeEntry]()
     signatures = Planner(Rules()).signatures_in_prompt(main).changed
     pinned_meanings = {entry.id: signature(entry.title, entry.content) for entry in main.pinned or ()}
@@ -138,7 +153,7 @@ def list_(
     return answer(result, write_knowledge, as_json=as_json, color=color)
 
 
-def _fields(category: str | None, title: str | None, content: str | None) -> Fields:
+def _read_fields(category: str | None, title: str | None, content: str | None) -> Fields:
     """Return the fields that were given; content may be read from standard input, less one line end at its end."""
     if content == corpus.STDIN:
         data = b""
@@ -155,18 +170,7 @@ def _fields(category: str | None, title: str | None, content: str | None) -> Fie
     return fields
 
 
-class Fields(NamedTuple):
-    """The fields of an entry that a user gave; None leaves a field as it is."""
-
-    category: str | None = None
-    title: str | None = None
-    content: str | None = None
-
-
-Decide: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]  # state -> ids of entries, events
-
-
-def _change(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tuple[list[str], list[Event]]:
+def _plan_change(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tuple[list[str], list[Event]]:
     """Return the id, and the event if it changes something."""
     fact = state.knowledge.get(entry_id)
     if fact is not None and update_fact(fact, *fields) == fact:
@@ -174,8 +178,8 @@ def _change(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tup
     return [entry_id], [Knowledge(op=op, id=entry_id, **fields._asdict())]
 
 
-def _write(path: str, options: Options, op: str, decide: Decide, *, as_json: bool) -> int:
-    """Append the events that `decide` returns, and print the ids and the problems of the log."""
+def _append_planned(path: str, options: Options, op: str, plan: Plan, *, as_json: bool) -> int:
+    """Append the events that `plan` returns, and print the ids and the problems of the log."""
     _refuse_turn(path)
     if options.format not in (None, "lore"):
         raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
@@ -184,9 +188,9 @@ def _write(path: str, options: Options, op: str, decide: Decide, *, as_json: boo
         problems = Problems()
         try:
             with appending(path) as append:
-                ids, events = decide(_fold(path, options, problems))
+                ids, events = plan(_fold_session(path, options, problems))
                 append(events)
-        except ConflictError:  # another writer of the stored session was faster: decide again what to write
+        except ConflictError:  # another writer of the stored session was faster: plan again
             if attempt == ATTEMPTS:
                 raise
         else:
@@ -201,7 +205,7 @@ def _write(path: str, options: Options, op: str, decide: Decide, *, as_json: boo
     return 0
 
 
-def _fold(path: str, options: Options, problems: Problems) -> FoldedSession:
+def _fold_session(path: str, options: Options, problems: Problems) -> FoldedSession:
     log = session_log(options.open(path, problems), "events: nothing in it is known", hint="name a session log")
     for read in log.reads():
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
@@ -215,7 +219,7 @@ def _refuse_turn(path: str) -> None:
         raise LoreError(f"{name} is one turn: knowledge belongs to a session", hint="leave #TURN out")
 
 
-def _find(state: FoldedSession, name: str) -> str:
+def _find_id(state: FoldedSession, name: str) -> str:
     """Return the id that a user means: the id, the short form that prompts show, or a prefix that no other id has."""
     known_ids = list(state.knowledge)
     if name in known_ids:
@@ -225,7 +229,7 @@ def _find(state: FoldedSession, name: str) -> str:
         return shown_id
     if shown_id is not None:
         raise LoreError(f"{name!r} was the entry {shown_id}, which was removed", hint=_hint_of_nearest(name, known_ids))
-    matches = _matches(name, known_ids)
+    matches = _ids_beginning_with(name, known_ids)
     if matches and len(name) < SHORTEST_ID:
         message = f"{name!r} is too short: give at least {SHORTEST_ID} characters of an id, or all of it"
         raise LoreError(message, hint=_hint_of_nearest(name, known_ids))
@@ -237,14 +241,14 @@ def _find(state: FoldedSession, name: str) -> str:
     return matches[0]
 
 
-def _matches(name: str, ids: list[str]) -> list[str]:
+def _ids_beginning_with(name: str, ids: list[str]) -> list[str]:
     return sorted(known_id for known_id in ids if name and known_id.startswith(name))
 
 
 def _hint_of_nearest(name: str, ids: list[str]) -> str:
     if not ids:
         return "it knows nothing yet: `lore knowledge add`"
-    similar = _matches(name, ids) or difflib.get_close_matches(name[:LONGEST_ID], ids, n=1, cutoff=SIMILAR)
+    similar = _ids_beginning_with(name, ids) or difflib.get_close_matches(name[:LONGEST_ID], ids, n=1, cutoff=SIMILAR)
     listing = "`lore knowledge list` shows all"
     return f"the nearest id is {similar[0]}; {listing}" if similar else listing
 

@@ -335,8 +335,8 @@ class _Reading:
                 for side in (compared, turn)
             ]
         return replace(
-            page_turn, before=self._played.get((compared.chain, compared.number)), left=texts[0], right=texts[1],
-            path=path, columns=columns_result(pair, CHANGES if self._context.redact else MASKED),
+            page_turn, compared=self._played.get((compared.chain, compared.number)), text_before=texts[0],
+            text_after=texts[1], path=path, columns=columns_result(pair, CHANGES if self._context.redact else MASKED),
         )  # fmt: skip
 
     def result(self) -> PageSession:
@@ -348,7 +348,9 @@ class _Reading:
         )
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
         spending = replace(self._sums.result(self._session.path), **sum_absent(self._works))
-        times = [turn.played.at for turns in self._chains.values() for turn in turns if turn.played.at is not None]
+        times = [
+            turn.simulated.at for turns in self._chains.values() for turn in turns if turn.simulated.at is not None
+        ]
         return replace(
             self._session, format=self._recording.reader.name, spending=spending,
             chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,

@@ -165,12 +165,8 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
     )  # fmt: skip
     if not first.format:
         return row
-    sums, latest, copies_before, logged = (
-        Sums(),
-        None,
-        copies.count,
-        overview.logged_work(log.file.path for log in logs),
-    )
+    sums, latest, copies_before = Sums(), None, copies.count
+    logged = overview.logged_work(log.file.path for log in logs)
     for log, ledger in log_ledgers:
         for request in overview.every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None

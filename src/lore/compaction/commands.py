@@ -36,7 +36,7 @@ from lore.model.mask import mask
 from lore.model.times import format_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
-from lore.untrusted import SourceText, harmless, inert, one_line
+from lore.untrusted import SourceText, harmless, neutralise, one_line
 
 NESTED = "LORE_NESTED"  # set for the commands of a compaction: a process that has it does not compact
 SECONDS = 30.0  # for each source
@@ -177,7 +177,7 @@ def outside_context(
         question = encode({"prompt": source.prompt, "from": begin, "to": end, **session}) + b"\n"
         try:
             output, complaint = run(source.command, input_bytes=question, environ=clean, seconds=seconds, stop=stop)
-            text = inert(output.decode("utf-8").strip())
+            text = neutralise(output.decode("utf-8").strip())
         except ProgramError as error:
             return "", error.message
         except UnicodeDecodeError as error:

@@ -51,7 +51,7 @@ from lore.model.times import format_timestamp
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import ignore
-from lore.untrusted import SourceText, context_refresh
+from lore.untrusted import SourceText, wrap_answers
 
 if TYPE_CHECKING:
     from lore.compaction.base import SessionMemory
@@ -137,7 +137,7 @@ class Compactor:
             firing = firing._replace(pruned=(), window=window, marker="")
         if firing.window is not None and self.dependencies.ask is not None:
             answers = self.dependencies.ask(firing.window)
-            context = context_refresh(answers, session_id=session.id, at=firing.window.end)
+            context = wrap_answers(answers, session_id=session.id, at=firing.window.end)
         return Prepared(firing, summary, refused, context, now)
 
     def finish(self, session: FoldedSession, chain: str, prepare: Callable[[], Prepared]) -> CompactionOutcome | None:

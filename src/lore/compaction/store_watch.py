@@ -33,11 +33,11 @@ from lore.store.reserved import drop_reserved
 from lore.store.session import StoredSession
 
 
-class Hands(NamedTuple):
-    """What a watch works with."""
+class WatchCallbacks(NamedTuple):
+    """How a watch waits, and whom it informs."""
 
     wait: Callable[[], bool]  # waits until the next look; False ends the watch
-    say: Tell  # receives each compaction
+    report: Tell  # receives a line for each compaction, and for each session that was learned from
     tell: Tell  # receives what else the user should know
     clock: Callable[[], float] = time.time
     explain: Tell | None = None  # receives why each trigger fires or is skipped
@@ -45,15 +45,15 @@ class Hands(NamedTuple):
 
 @dataclass(slots=True)
 class _WatchedSession:
-    """What is known of a session between two looks."""
+    """A session as the last look left it."""
 
     head: Head | None = None  # as it was looked at; None: not yet
     header: SessionStarted | None = None  # another session may have its name by now
     memory: SessionMemory | None = None  # None: nothing of it is remembered
     waiting: Waiting = field(default_factory=Waiting)
     looks_again: bool = False  # even if it does not change
-    learnt_moves: int = 0  # how far it had moved when it was learnt from
-    silent_since: float | None = None  # when it last moved; None: there is nothing to learn from it
+    learnt_moves: int = 0  # its `SessionActivity.moves` when it was learned from
+    silent_since: float | None = None  # when its latest item came; None: there is nothing to learn from it
 
 
 class Watch:
@@ -63,10 +63,10 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, settings: Compaction | None, hands: Hands, memory: StoreMemory | None = None, *,
-        divider: DividerPlace = "before",
+        self, store: Store, settings: Compaction | None, callbacks: WatchCallbacks, memory: StoreMemory | None = None,
+        *, divider: DividerPlace = "before",
     ) -> None:  # fmt: skip
-        self._store, self._settings, self._hands = store, settings, hands
+        self._store, self._settings, self._callbacks = store, settings, callbacks
         self._divider: DividerPlace = divider
         self._memory, self._gap_secs = memory, 0 if memory is None else memory.gap_secs
         self._seen: dict[str, _WatchedSession] = {}
@@ -74,11 +74,11 @@ class Watch:
     def run(self) -> int:
         """Look until the wait ends the watch; return the number of compactions."""
         count = self.look()
-        while self._hands.wait():
+        while self._callbacks.wait():
             try:
                 count += self.look()
             except StoreError as error:  # a watch runs for days, and a store that is away may come back
-                self._hands.tell(f"{mask_url(self._store.url)}: {error.message}; the next look tries again")
+                self._callbacks.tell(f"{mask_url(self._store.url)}: {error.message}; the next look tries again")
         return count
 
     def look(self) -> int:
@@ -91,7 +91,7 @@ class Watch:
             if watched.head != head or watched.looks_again:
                 watched.head = head
                 count += self._try(self._compact, name)
-        now = self._hands.clock()
+        now = self._callbacks.clock()
         for name, watched in list(self._seen.items()):
             if is_idle(self._gap_secs, watched.silent_since, now):
                 self._try(self._learn, name)
@@ -104,7 +104,7 @@ class Watch:
         except UnknownSessionError:  # deleted since it was listed
             pass
         except LoreError as error:
-            self._hands.tell(f"{session_id}: {error.message}")
+            self._callbacks.tell(f"{session_id}: {error.message}")
         return False
 
     def _learn(self, session_id: str) -> bool:
@@ -115,11 +115,11 @@ class Watch:
         line = watched.memory.remember_idle_session(continuous.chain().entries, continuous.activity.moved_at)
         if line is None:
             note = "another pass is at work for this agent and user, skipped until the next look"
-            self._hands.tell(f"{session_id}: {note}")
+            self._callbacks.tell(f"{session_id}: {note}")
             return False
         watched.learnt_moves, watched.silent_since = continuous.activity.moves, None
         if line:
-            self._hands.say(f"{session_id}: idle: {line}")
+            self._callbacks.report(f"{session_id}: idle: {line}")
         return bool(line)
 
     def _compact(self, session_id: str) -> bool:
@@ -128,7 +128,7 @@ class Watch:
         stored, activity = continuous.stored, continuous.activity
         if watched.memory is not None and activity.moves > watched.learnt_moves:
             watched.silent_since = activity.moved_at
-        chain, now = stored.state.main(), self._hands.clock()
+        chain, now = stored.state.main(), self._callbacks.clock()
         is_open = chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
         if self._settings is None or chain.id != MAIN or is_open:
             return False
@@ -138,18 +138,18 @@ class Watch:
         try:
             outcome = continuous.compact_if_due(AUTOMATIC if has_message else AFTER_TURN, now)
         except ConflictError:
-            self._hands.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")
+            self._callbacks.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")
             return False
         watched.looks_again = continuous.is_locked  # the other compaction may end without having compacted this session
         if outcome is None or not outcome.events:
             return False
         context = f", {outcome.context_tokens:,} tokens of outside context" if outcome.context_tokens else ""
         pruned = f"{outcome.pruned:,} messages pruned, {outcome.kept:,} kept{context}"
-        self._hands.say(f"{session_id}: {outcome.trigger}: {pruned}")
+        self._callbacks.report(f"{session_id}: {outcome.trigger}: {pruned}")
         return True
 
     def _open(self, session_id: str) -> tuple[Continuous, _WatchedSession]:
-        """Read a session, and return what is known of it; costs O(its events)."""
+        """Read a session; costs O(its events)."""
         data = self._store.load(session_id)
         activity = SessionActivity(Session.events_of(data.log))
         header = activity.header
@@ -164,7 +164,7 @@ class Watch:
         def with_session_name(tell: Tell) -> Tell:
             return lambda text: tell(f"{session_id}: {text}")
 
-        tell, explain = with_session_name(self._hands.tell), self._hands.explain
+        tell, explain = with_session_name(self._callbacks.tell), self._callbacks.explain
         dependencies = Dependencies(Extractive(), tell=tell)
         if self._settings is not None:
             dependencies = dependencies_of(self._settings, tell, session_id, *activity.owner)

@@ -28,7 +28,7 @@ from lore.compaction.executor import Compactor, Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AFTER_TURN, FULL
 from lore.compaction.settings import Compaction
-from lore.compaction.turns import TrialRequest, TurnCosts
+from lore.compaction.turns import TrialRequest, TurnCosts, total_cost
 from lore.fold.step import Folding
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
@@ -216,7 +216,7 @@ class Trial:
             context_tokens=0 if firing.window is None else None, before_tokens=shown,
             after_tokens=max(0, sizes.after + shown - sizes.before),
         )  # fmt: skip
-        self._firings.append(_TrialFiring(make_result, sizes, self._costs.latest, price, len(self._costs.turns)))
+        self._firings.append(_TrialFiring(make_result, sizes, self._costs.latest, price, len(self._costs.recorded)))
 
     def _explain(self, decision: str) -> None:
         """Report a decision, unless it is the same as the last one about this trigger."""
@@ -252,28 +252,32 @@ class Trial:
     def _triggers(self) -> list[FiredTrigger]:
         """Return the compactions, each with what the turns up to the next one saved."""
         triggers: list[FiredTrigger] = []
-        turns = self._costs.turns
-        ends = [*[firing.first for firing in self._firings[1:]], len(turns)]
+        costs = self._costs
+        ends = [*[firing.first for firing in self._firings[1:]], len(costs.recorded)]
         for firing, end in zip(self._firings, ends, strict=False):
             cost = c.compaction_cost(firing.sizes, firing.costs, firing.summary, warm=firing.warm)
             if end > firing.first:
-                pairs = turns[firing.first : end]
-                before, after = (c.add_amounts(*[pair[side].cost for pair in pairs]) for side in (0, 1))
+                before, after = (
+                    c.add_amounts(*[turn.cost for turn in turns[firing.first : end]])
+                    for turns in (costs.recorded, costs.compacted)
+                )
                 saved = None if before is None or after is None else before - after
-                cost = replace(cost, saved=c.dollars(saved), turns=len(pairs))
+                cost = replace(cost, saved=c.dollars(saved), turns=end - firing.first)
             triggers.append(firing.make_result(cost=cost))
         return triggers
 
     def _totals(self) -> CompactedTotals:
         costs, firings, limit = self._costs, self._firings, FULL * self._settings.window
-        before, after = costs.total(0), costs.total(1)
+        before, after = total_cost(costs.recorded), total_cost(costs.compacted)
         summaries = c.add_amounts(*[firing.summary for firing in firings])
         saved = None if before is None or after is None else before - after
-        full = [sum(100 * pair[side].tokens > limit for pair in costs.turns) for side in (0, 1)]
+        full, fuller = (sum(100 * turn.tokens > limit for turn in turns) for turns in (costs.recorded, costs.compacted))
         return CompactedTotals(
-            turns=len(costs.turns), unbilled=costs.unbilled, unpriced=sum(turn.cost is None for turn, _ in costs.turns),
-            recorded=self._compactions, fired=len(firings), without=costs.side(0), summaries=c.dollars(summaries),
-            compacted=costs.side(1, is_estimated=bool(firings)), saved_without_summaries=c.dollars(saved),
+            turns=len(costs.recorded), unbilled=costs.unbilled,
+            unpriced=sum(turn.cost is None for turn in costs.recorded), recorded=self._compactions,
+            fired=len(firings), without=costs.sum_side(costs.recorded),
+            compacted=costs.sum_side(costs.compacted, is_estimated=bool(firings)),
+            summaries=c.dollars(summaries), saved_without_summaries=c.dollars(saved),
             saved=None if saved is None or summaries is None else c.dollars(saved - summaries),
-            overfull=(full[0], full[1]) if limit else None,
+            overfull=(full, fuller) if limit else None,
         )  # fmt: skip

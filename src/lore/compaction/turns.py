@@ -8,6 +8,7 @@ system prompt) is the part of the first usage beyond the timeline; the latest us
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -52,11 +53,21 @@ class TurnCost(NamedTuple):
     is_partial: bool  # its output count is partial
 
 
+class PromptChange(NamedTuple):
+    """How a prompt differs from the recorded one, in tokens."""
+
+    head: int  # comes first in both
+    removed: int  # recorded tokens after the head that are gone
+    added: int  # tokens in their place
+    rewritten: bool = False  # it is the first prompt since the compaction
+
+
 class TurnCosts:
     """The costs of a session's turns: call `add` with each request once it has ended."""
 
     def __init__(self, rules: DatedRules) -> None:
-        self.turns: list[tuple[TurnCost, TurnCost]] = []  # as recorded, and with the policy
+        self.recorded: list[TurnCost] = []  # what each turn was billed
+        self.compacted: list[TurnCost] = []  # what it would have been billed with the policy
         self.unbilled = 0  # turns without usage
         self.latest = c.CacheCosts(None)  # of the latest turn
         self.scale = c.TokenScale()  # of the latest turn
@@ -66,14 +77,14 @@ class TurnCosts:
     def add(self, request: TrialRequest, chain: Chain) -> None:
         """Add a turn; `chain` is the recorded one at its end, with its usage."""
         request = request._replace(model=request.model or chain.model)
-        is_measured = len(self.turns) > self.unbilled  # the usage of an earlier turn is known
+        is_measured = len(self.recorded) > self.unbilled  # the usage of an earlier turn is known
         usage = chain.last.usage if chain.last is not None and chain.last.turn == request.turn else None
         tokens = None if usage is None or reason_to_doubt(usage) else total(usage)
         if usage is None or tokens is None:
             self.unbilled += 1
             self.scale = self.scale if is_measured else c.TokenScale(head_tokens(chain))
             tokens = self.scale.prompt(request.tokens)
-            previous = self.turns[-1][0].tokens if self.turns else None
+            previous = self.recorded[-1].tokens if self.recorded else None
             usage = predict_usage(tokens, previous, request.pause, self._cache_costs(request, tokens, None).lifetime)
         else:
             self.scale = c.TokenScale.of(tokens, request.tokens, self.scale.head if is_measured else None)
@@ -82,7 +93,8 @@ class TurnCosts:
         is_partial_count = usage is not None and is_partial(self._rules, usage.client)
         price = self.latest.price
         turn = TurnCost(tokens, usage, price, _input_cost(usage, price), is_partial_count)
-        self.turns.append((turn, self._with_policy(request, turn)))
+        self.recorded.append(turn)
+        self.compacted.append(self._with_policy(request, turn))
 
     def _with_policy(self, request: TrialRequest, turn: TurnCost) -> TurnCost:
         removed, added = (round(tokens * self.scale.rate) for tokens in (request.removed, request.added))
@@ -99,14 +111,8 @@ class TurnCosts:
             self._rules, request.model, request.at, size, usage=usage, params=request.params, lifetime=self._lifetime
         )
 
-    def total(self, side: int) -> Decimal | None:
-        """Return what a side's turns cost (0: as recorded, 1: with the policy), as far as known; None without any."""
-        costs = [cost for pair in self.turns if (cost := pair[side].cost) is not None]
-        return sum(costs, start=c.FREE) if costs else None
-
-    def side(self, side: int, *, is_estimated: bool = False) -> CompactedSide:
-        """Return the sums of one side; values that are unknown for a turn are left out."""
-        turns = [pair[side] for pair in self.turns]
+    def sum_side(self, turns: Sequence[TurnCost], *, is_estimated: bool = False) -> CompactedSide:
+        """Return the sums of `recorded` or `compacted` turns; values that are unknown for a turn are left out."""
         usages = [turn.usage for turn in turns if turn.usage is not None]
         counts = {name: sum_ints([getattr(usage, name) for usage in usages]) for name in _COUNTS}
         by_price: defaultdict[str, Decimal] = defaultdict(Decimal)
@@ -118,19 +124,10 @@ class TurnCosts:
         return CompactedSide(
             figures="estimated" if is_estimated or self.unbilled else "recorded",
             prompt_tokens=sum(turn.tokens for turn in turns),
-            largest_tokens=max((turn.tokens for turn in turns), default=0), cost=c.dollars(self.total(side)),
+            largest_tokens=max((turn.tokens for turn in turns), default=0), cost=c.dollars(total_cost(turns)),
             billed=UsageResult(**counts, partial_output=True if is_partial_count else UNSET),
             by_price={kind: float(round(amount, 6)) for kind, amount in sorted(by_price.items())},
         )  # fmt: skip
-
-
-class PromptChange(NamedTuple):
-    """How a prompt differs from the recorded one, in tokens."""
-
-    head: int  # comes first in both
-    removed: int  # recorded tokens after the head that are gone
-    added: int  # tokens in their place
-    rewritten: bool = False  # it is the first prompt since the compaction
 
 
 def usage_after_pruning(usage: Usage, change: PromptChange) -> Usage | None:
@@ -176,6 +173,12 @@ def predict_usage(size: int, previous: int | None, pause: float | None, lifetime
         read = min(previous, size) if pause <= lifetime else 0
     hour = size - read if lifetime == ONE_HOUR else None
     return Usage(uncached_tokens=0, read_tokens=read, write_tokens=size - read, write_1h_tokens=hour)
+
+
+def total_cost(turns: Iterable[TurnCost]) -> Decimal | None:
+    """Return what turns cost, as far as it is known; None if no cost is known."""
+    costs = [turn.cost for turn in turns if turn.cost is not None]
+    return sum(costs, start=c.FREE) if costs else None
 
 
 def _input_cost(usage: Usage | None, price: Price | None) -> Decimal | None:

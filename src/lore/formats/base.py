@@ -21,11 +21,7 @@ from lore.model.turn import Exchange, Turn
 
 Yields: TypeAlias = Literal["events", "exchanges", "turns"]
 Clock: TypeAlias = Literal["first_line", "end"]
-HOLDS: dict[Yields, str] = {
-    "events": "a session log",
-    "exchanges": "request bodies",
-    "turns": "assembled prompts",
-}
+HOLDS: dict[Yields, str] = {"events": "a session log", "exchanges": "request bodies", "turns": "assembled prompts"}
 
 
 class Read(Struct, frozen=True, gc=False):

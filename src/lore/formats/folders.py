@@ -1,8 +1,8 @@
 """Packs: the files of a folder or an archive that are one recording, as one stream of bytes.
 
-A pack has for each file a line of JSON, `{"lore_pack": KIND, "name": …, "size": N, …}`, then its N bytes and a line
-feed. A file that could not be read is a member with a `fault`, which becomes a problem. Places of events and problems
-are those in the file itself.
+A pack has for each file a line of JSON, such as `{"lore_pack": "cline-task", "name": "ui_messages.json", "size": 9}`,
+then its bytes and a line feed. A file that could not be read is a member with a `fault`, which becomes a problem.
+Places of events and problems are those in the file itself. `recording/packed.py` makes packs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from lore.model.jsonslice import is_deep
 from lore.model.limits import MEMBER_BYTES, RECORD_VALUES
 from lore.model.turn import Exchange
 
-# Names and files of sessions that are folders: a task of Cline, in the order in which its files are read; a session of
-# Kimi CLI; one of OpenHands. They are here so that looking for them imports no reader.
+# Kinds of packs that are one session, and its files: a task of Cline, in the order in which its files are read; a
+# session of Kimi CLI; one of OpenHands. They are here so that looking for them imports no reader.
 CLINE_TASK = "cline-task"
 UI, API = "ui_messages.json", "api_conversation_history.json"
 METADATA, HISTORY = "task_metadata.json", "history_item.json"
@@ -33,17 +33,17 @@ OPENING = b'{"lore_pack":"'
 _LONGEST_HEADER = 64 * 1024  # bytes of a sample's header
 
 
-class PackHeader(Struct, frozen=True):
-    """The line before a member's bytes."""
+class PackHeader(Struct, frozen=True, rename={"has_response": "awaits", "lacks_request": "orphan", "is_file": "place"}):
+    """The line before a member's bytes. Its members keep their names: offsets in the pack depend on them."""
 
     lore_pack: str  # kind of the pack
     name: str
     size: int = 0  # bytes
     fault: str = ""  # why the file could not be read
     at: float | None = None  # when it was written, if that is when the request was sent
-    awaits: bool = False  # the next member is the response to this request
-    orphan: bool = False  # a response without its request
-    place: bool = False  # a file of its own on the disk
+    has_response: bool = False  # the next member is the response to this request
+    lacks_request: bool = False  # a response without its request
+    is_file: bool = False  # a file on the disk, not a member of an archive
 
 
 class PackMember(Struct, frozen=True):
@@ -56,7 +56,7 @@ class PackMember(Struct, frozen=True):
 
     def placed(self, value: Exchange | Problem | Read) -> Read:
         """Return a value with its place: in the pack, or in its own file."""
-        if not self.header.place:
+        if not self.header.is_file:
             return placed(value, Line(self.number, self.byte, b""))
         read = placed(value, Line(1, self.byte, b""))
         return read if read.file else msgspec.structs.replace(read, file=self.header.name)
@@ -64,7 +64,8 @@ class PackMember(Struct, frozen=True):
 
 def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
     """Yield the members of a pack, and problems: bytes that are not a header, a pack that ends inside a member."""
-    pieces, buffer, at, number, byte = filter(None, data), b"", 0, 0, 0
+    pieces, buffer = filter(None, data), b""
+    at = byte = number = 0  # place in the buffer, in the pack; number of the member
     while True:
         while (end := buffer.find(b"\n", at)) < 0 and len(buffer) - at <= _LONGEST_HEADER:
             if not (piece := next(pieces, b"")):

@@ -107,11 +107,7 @@ _KINDS = (  # first bytes, description, hint
     (b"%PDF", "a PDF document", ""),
     (b"\x89PNG", "a picture", ""),
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
-    (
-        LFS_POINTER,
-        "a Git LFS pointer: check out with lfs",
-        "run `git lfs pull`; for actions/checkout set `lfs: true`",
-    ),
+    (LFS_POINTER, "a Git LFS pointer: check out with lfs", "run `git lfs pull`; for actions/checkout set `lfs: true`"),
 )
 _TEXT_BYTES = 4_096  # of a file's beginning: a NUL among them shows that it is not text
 _SHOWN = 6  # members or tables that are named

@@ -10,36 +10,31 @@ Amounts are added with `math.fsum`, so that the order of files changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from math import fsum
 from typing import Any, NamedTuple, get_args
 
-from msgspec.structs import replace
-
-from lore.cache.counts import ONE_HOUR, block_tokens, first_pass_read, position, total
+from lore.cache.counts import ONE_HOUR, total
 from lore.cache.prices import MILLION, Price, is_partial
-from lore.cache.rules import DatedRules, Lifetime, lifetime_after
+from lore.cache.rules import DatedRules
 from lore.judge.base import TurnVerdict
 from lore.judge.findings import lasting_id, lasting_path
-from lore.judge.pairs.pair import Tally, is_remark
-from lore.judge.prices import date_of, exact, paid_again, price_of, surcharge_of
-from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, actor_of, fix_of
-from lore.model.events import MAIN, SUMMED_COUNTS, Usage
+from lore.judge.prices import exact, paid_again, price_of, surcharge_of
+from lore.judge.reliability import was_append_read
+from lore.model.codes import CODES, Audience, CauseKind, Code, actor_of, fix_of
+from lore.model.events import SUMMED_COUNTS, Usage
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
 from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead, UnknownPart
 from lore.model.results import Surcharge, UsageResult
-from lore.model.results.overview import CauseSession, CostChange, Spending, SpendingCause
-from lore.model.results.simulate import ReliabilityResult
-from lore.model.running import LastBreak, RunningTotals
+from lore.model.results.overview import CauseSession, Spending, SpendingCause
 
 UNSURE = "unattributable"
 # The sums of re-billed tokens by the kind of the leading cause, as `Spending` names them.
 REBILLED: dict[CauseKind, str] = {"waste": "paid_again", UNSURE: "unexplained", "expected": "expected"}
 NAMES = 3  # names in the evidence of a cause
 _SUMMED_AT_ONCE = 256  # requests whose rows are held
-_SMALL = 0.05  # share of the largest loss: a break that lost less is not reported as the last one
-_DIGITS = 6  # decimals of an amount
+AMOUNT_DIGITS = 6  # decimals of a sum in dollars
 _ROW_DIGITS = 9  # of one request's
 
 
@@ -283,37 +278,34 @@ class CauseSums:
     """Sums by cause; causes of one code that have the same names in their evidence are one."""
 
     def __init__(self) -> None:
-        self._losses: dict[tuple[str, str, tuple[str, ...], float | None, str], list[LedgerRequest]] = {}
-        self._missed: defaultdict[tuple[str, str], list[LedgerRequest]] = defaultdict(list)  # by code and detail
+        self._losses: dict[tuple[str, str, tuple[str, ...], float | None, str], list[CauseLoss]] = {}
+        self._missed: defaultdict[tuple[str, str], list[CauseLoss]] = defaultdict(list)  # by code and detail
 
     def add(self, request: LedgerRequest) -> None:
         """Add a request, if it has a cache break, or is the first of those that could have read from a cache."""
         loss, missed = request.row.loss, request.row.missed
         if loss is not None:
-            self._losses.setdefault((loss.code, loss.kind, loss.names, loss.lifetime, loss.detail), []).append(request)
+            key = loss.code, loss.kind, loss.names, loss.lifetime, loss.detail
+            self._losses.setdefault(key, []).append(CauseLoss.of(request))
         if missed is not None:
-            self._missed[missed.code, missed.detail].append(request)
+            self._missed[missed.code, missed.detail].append(CauseLoss(missed, request, missed.dollars, missed.requests))
 
     def results(self, audience: Audience, *, unsure: bool) -> list[SpendingCause]:
-        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
-
-        Words and commands are added by reports.
-        """
-        groups = [requests for key, requests in self._losses.items() if (key[1] == UNSURE) == unsure]
-        causes = [_cause([*map(_Lost.of, requests)], audience) for requests in groups]
+        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others."""
+        groups = [losses for key, losses in self._losses.items() if (key[1] == UNSURE) == unsure]
+        causes = [sum_losses(losses, audience) for losses in groups]
         return sorted([cause for cause in causes if cause.tokens], key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""
-        groups = [[_Lost.of(request, is_missed=True) for request in requests] for requests in self._missed.values()]
-        return sorted([_cause(losses, audience) for losses in groups], key=_costliest_first)
+        return sorted([sum_losses(losses, audience) for losses in self._missed.values()], key=_costliest_first)
 
 
 def _costliest_first(cause: SpendingCause) -> tuple[float, int, str, list[str]]:
     return -(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names
 
 
-class _Lost(NamedTuple):
+class CauseLoss(NamedTuple):
     """What a cause cost in one request, or in several if it is about a whole chain."""
 
     cause: Loss | MissedRead
@@ -322,22 +314,20 @@ class _Lost(NamedTuple):
     turns: int = 1
 
     @classmethod
-    def of(cls, request: LedgerRequest, *, is_missed: bool = False) -> _Lost:
-        """Return the loss of a request, or the reads that it is the first to have missed."""
-        loss, missed, spent = request.row.loss, request.row.missed, request.row.spent
-        if is_missed:
-            assert missed is not None, "asked of a request that missed reads"
-            return cls(missed, request, missed.dollars, missed.requests)
+    def of(cls, request: LedgerRequest) -> CauseLoss:
+        """Return the loss of a request that has one."""
+        loss, spent = request.row.loss, request.row.spent
         assert loss is not None, "asked of a request with a loss"
         return cls(loss, request, None if spent is None else spent.again)
 
 
-def _cause(losses: list[_Lost], audience: Audience) -> SpendingCause:
+def sum_losses(losses: list[CauseLoss], audience: Audience) -> SpendingCause:
+    """Return the sums of losses by one cause, without its words and commands."""
     first, paid = losses[0].cause, [lost.dollars for lost in losses if lost.dollars is not None]
     names, lifetime = (list(first.names), first.lifetime) if isinstance(first, Loss) else ([], None)
     is_longest = audience == "author" and (lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
     fix = CODES[first.code].fix_done if is_longest else fix_of(first.code, audience, first.kind, first.detail)
-    by_session = defaultdict[str, list[_Lost]](list)
+    by_session = defaultdict[str, list[CauseLoss]](list)
     for lost in losses:
         by_session[lost.request.session].append(lost)
     dollars, _, best, turns = max(
@@ -364,76 +354,6 @@ def rebilled_tokens(spending: Spending) -> int:
     return sum(getattr(spending, f"{name}_tokens") for name in REBILLED.values())
 
 
-def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]) -> CostChange | None:
-    """Return why requests cost more or less than earlier ones, both as sums by model; None if a cost is unknown.
-
-    The rest, which is input at list prices and not re-billed, is a product of requests, tokens of a prompt and dollars
-    of a token: each part changes one factor and takes the factors before it from the later requests. A few prompts of
-    a model say nothing of its rate: it counts as the same model only if both sides sent a share of their tokens to it.
-    If some requests are priced in part, which is mostly their output, the output of no request is counted.
-    """
-    old, new = (_cost_factors(models.values()) for models in (before, after))
-    if old is None or new is None:
-        return None
-    if any(side.at_least for models in (before, after) for side in models.values()):
-        old, new = (side._replace(dollars=side.dollars - side.output, output=0.0) for side in (old, new))
-    rates: dict[str, float] = {}  # earlier ones, of the models that both sides use
-    for name in before.keys() & after.keys():
-        earlier, later = _cost_factors([before[name]]), _cost_factors([after[name]])
-        if earlier is not None and later is not None:
-            is_used = earlier.tokens >= _SAME_MODEL * old.tokens and later.tokens >= _SAME_MODEL * new.tokens
-            rates |= {name: earlier.rate} if is_used else {}
-    mixed = 0.0  # the later input at the earlier rates
-    for name, sums in after.items():
-        if (later := _cost_factors([sums])) is not None:
-            mixed += later.tokens * rates.get(name, later.rate)
-    length = new.tokens - old.tokens / old.requests * new.requests
-    parts = {
-        "requests": (new.requests - old.requests) * old.dollars / old.requests,
-        "models": mixed - new.tokens * old.rate, "prompts": length * old.rate, "tokens": new.tokens * new.rate - mixed,
-        "output": new.output - old.output / old.requests * new.requests,
-        "surcharges": new.surcharge - old.surcharge / old.requests * new.requests,
-        "rebilled": new.rebilled - old.rebilled / old.requests * new.requests,
-    }  # fmt: skip
-    rounded = {name: round(part, _DIGITS) for name, part in parts.items()}
-    return CostChange(dollars=round(new.dollars - old.dollars, _DIGITS), **rounded)
-
-
-_SAME_MODEL = 0.05  # of the tokens of a side
-
-
-class _CostFactors(NamedTuple):
-    """What the cost of requests is made of, in dollars."""
-
-    requests: int  # with a known cost
-    tokens: int  # of their prompts
-    dollars: float
-    rebilled: float
-    surcharge: float
-    output: float  # with tools that the provider ran, without their share of surcharges
-
-    @property
-    def rate(self) -> float:
-        """Dollars of a token of a prompt, without the re-billed part and surcharges."""
-        return (self.dollars - self.rebilled - self.surcharge - self.output) / self.tokens
-
-
-def _cost_factors(spending: Iterable[Spending]) -> _CostFactors | None:
-    """Return the factors of a cost; None if no request has a price, or no prompt a size."""
-    priced = [part for part in spending if part.dollars is not None]
-    tokens = sum(part.uncached_tokens + part.read_tokens + part.write_tokens for part in priced)
-    if not tokens:
-        return None
-    dollars = sum_of(part.dollars or 0.0 for part in priced)
-    surcharge = sum_of(more.dollars for part in priced for more in part.surcharges)
-    output = sum_of((part.output or 0.0) + (part.tools or 0.0) for part in priced)
-    return _CostFactors(
-        sum(part.requests - part.unbilled - part.unpriced for part in priced), tokens, dollars,
-        sum_of(rebilled_dollars(part) or 0.0 for part in priced), surcharge,
-        output * (1 - surcharge / dollars) if dollars else 0.0,
-    )  # fmt: skip
-
-
 _MANY = 100_000  # tokens, of which a working cache would have served some
 
 
@@ -451,113 +371,4 @@ def is_part(spending: Spending) -> bool:
 
 def sum_of(amounts: Iterable[float]) -> float:
     """Return the sum of amounts, rounded once, to six decimals."""
-    return round(fsum(amounts), _DIGITS)
-
-
-# how reliably a provider reads what its cache holds
-
-SHARE = 0.02  # of the cached prompt, by which a complete read may be smaller
-# Causes that are the provider's alone.
-_OWN = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Code.ERROR_BETWEEN}
-
-
-class Reliability:
-    """Counts appends (turns whose prefix only the provider can have lost), and how many of them were read."""
-
-    def __init__(self) -> None:
-        self._tallies: dict[tuple[str, str], Tally] = {}
-
-    def take(self, verdict: TurnVerdict) -> None:
-        """Count a turn, if it is an append."""
-        was_read, turn = was_append_read(verdict), verdict.turn
-        if was_read is None:
-            return
-        keys = [("all", ""), ("model", turn.answering_model or "unknown")]
-        if turn.at is not None:
-            time = date_of(turn.at)
-            keys.append(("hour", "unknown" if time is None else f"{time.hour:02}:00"))
-        keys += [("gateway", host)] if (host := turn.call.endpoint.partition("/")[0]) else []
-        keys += [("key", turn.call.account)] if turn.call.account else []
-        for key in keys:
-            self._tallies[key] = self._tallies.get(key, Tally()).plus(fell=not was_read)
-
-    def results(self) -> list[ReliabilityResult]:
-        """Return a row for the whole, then for each model, hour, gateway and key; the most frequent first."""
-        order = ("all", "model", "hour", "gateway", "key")
-        rows = sorted(
-            self._tallies.items(),
-            key=lambda row: (order.index(row[0][0]), row[0][0] != "hour" and -row[1].times, row[0][1]),
-        )
-        return [
-            ReliabilityResult(by=by, name=name, appends=tally.times, read=tally.times - tally.fell,
-                              share=round((tally.times - tally.fell) / tally.times, 4))
-            for (by, name), tally in rows
-        ]  # fmt: skip
-
-
-def was_append_read(verdict: TurnVerdict) -> bool | None:
-    """Return whether an append read the tokens in the cache, within 2 % and a block; None if unknown or no append.
-
-    A turn is an append if its causes show that only the provider can have lost its prefix. Predictions are not used:
-    `lore compare` makes them only for turns whose read fell, `lore simulate` for all.
-    """
-    read, cached = first_pass_read(verdict.turn.usage), verdict.cached
-    if not cached or read is None or (not verdict.compared and verdict.pair is None):
-        return None
-    for cause in verdict.causes:
-        if cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED):
-            return None
-    return read >= cached * (1 - SHARE) - block_tokens(verdict.turn)
-
-
-# a session that runs
-
-
-class RunningSums:
-    """Sums of a session that grows; `worded` adds words to a cause."""
-
-    def __init__(self, rules: Callable[[], DatedRules], worded: Callable[[SpendingCause], SpendingCause]) -> None:
-        self._rules, self._worded = rules, worded
-        self._sums = Sums()
-        self._lifetimes: dict[str, Lifetime] = {}
-        self._last: TurnVerdict | None = None
-        self.breaks: dict[int, LastBreak] = {}  # by the number of the request, from 0 in the order of `take`
-
-    def take(self, verdict: TurnVerdict, audience: Audience) -> LedgerRow:
-        """Add the next verdict; return its row."""
-        row, turn = make_row(verdict, self._rules()), verdict.turn
-        request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
-        self._sums.add(request)
-        if row.loss is not None and row.loss.tokens:
-            cause = self._worded(_cause([_Lost.of(request)], audience))
-            plain = self._worded(replace(cause, names=[], lifetime=None))
-            self.breaks[self._sums.requests - 1] = LastBreak(
-                cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says, plain.says,
-                cause.fix,
-            )  # fmt: skip
-        previous = self._lifetimes.get(turn.chain, Lifetime())
-        self._lifetimes[turn.chain] = lifetime_after(turn, previous, self._rules)
-        if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
-            self._last = verdict
-        return row
-
-    def result(self, format: str, session: str) -> RunningTotals:
-        """Return the sums of all chains, and the size of the last request of the main one."""
-        sums, most = self._sums.result(""), max((entry.lost_tokens for entry in self.breaks.values()), default=0)
-        running = RunningTotals(
-            format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
-            paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
-            expected_tokens=sums.expected_tokens, rebilled_dollars=rebilled_dollars(sums),
-            last_break=next((b for b in reversed(self.breaks.values()) if b.lost_tokens >= most * _SMALL), None),
-        )  # fmt: skip
-        if self._last is None:
-            return running
-        turn, lives = self._last.turn, self._lifetimes[self._last.turn.chain]
-        first = None if turn.usage is None else turn.usage.first_pass
-        return running._replace(
-            model=turn.answering_model, turn=turn.number,
-            used_at=turn.at if turn.answered_at is None else turn.answered_at,
-            prompt_tokens=None if first is None else total(first),
-            read_tokens=None if first is None else first.read_tokens,
-            stood=None if first is None else position(first), lifetime=lives.seconds, billed=lives.billed,
-        )  # fmt: skip
+    return round(fsum(amounts), AMOUNT_DIGITS)

@@ -234,10 +234,7 @@ NAMED = {
     },
     # of SQL
     "identified by ": [(r"""identified[ ]by[ ]{1,3}\\*["'](?P<value>[^\s"'\\]{4,128})(?=\\*["'])""", "literal")],
-    "pwd": [
-        (r"pwd[\w-]{0,24}" + _SEP + _CHOSEN, "chosen"),
-        (r"(?<=[?&;])pwd=" + _WORD, "literal"),
-    ],
+    "pwd": [(r"pwd[\w-]{0,24}" + _SEP + _CHOSEN, "chosen"), (r"(?<=[?&;])pwd=" + _WORD, "literal")],
     "secret": [
         (r"secret[\w.-]{0,24}" + _SEP + _VALUE, "random"),
         (r"secret[\w.-]{0,24}" + _APART + _VALUE, "surely random"),

@@ -139,7 +139,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     recorders, prompts = PROCESS.recorders - config.stash[_BEFORE][0], PROCESS.prompts - config.stash[_BEFORE][1]
     lines: list[str] = []
     if recorders and not prompts:
-        from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - most runs do not need it
+        from lore.pytest_plugin.unrecorded import unrecorded_sdks  # noqa: PLC0415 - most runs do not need it
 
         lines = unrecorded_sdks()
     _add_recorded(config, prompts, lines)
@@ -172,7 +172,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         for line in lines:
             terminalreporter.write_line(line)
     if config.stash[_UNRECORDED] and not config.stash[_PROMPTS]:
-        from lore.pytest_plugin.seams import HINT  # noqa: PLC0415 - as above
+        from lore.pytest_plugin.unrecorded import HINT  # noqa: PLC0415 - as above
 
         terminalreporter.section("lore: no prompt was recorded")
         for line in (*config.stash[_UNRECORDED], HINT):

@@ -267,7 +267,7 @@ def nothing_compared(requests: object, count: int, prompts: int) -> str:
     if isinstance(requests, Recorder):
         streams = sum(request.body is None and request.method == "POST" for request in requests)
     if isinstance(requests, Recorder) and not count:
-        from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - only if nothing was recorded
+        from lore.pytest_plugin.unrecorded import unrecorded_sdks  # noqa: PLC0415 - only if nothing was recorded
 
         names = ", ".join(requests.watched)
         libraries = f"recorded from {names}" if names else "no library that lore records is installed"

@@ -4,21 +4,13 @@ A seam is the lowest method that each request of a library passes, with any tran
 URL, headers and body, from its result the pieces of the response, as the client reads them: nothing else is read or
 held back. The stream of a response gets a dynamic subclass of its class, so that `isinstance` still holds. No library
 is imported. Sources: httpx 0.28, httpx2 2.16, requests 2.34, aiohttp 3.14, botocore 1.44, urllib3 2.8.
-
-If an SDK was imported and no prompt was recorded, `unrecorded_sdks` names the SDK, its version, the HTTP libraries that
-its modules hold, and for each whether lore records it. That costs O(names in the modules of the SDKs), once.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from io import BytesIO
-from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
-
-from lore.pytest_plugin.recorder import PROCESS
 
 Pieces: TypeAlias = list[bytes]
 Call: TypeAlias = tuple[Any, ...]
@@ -203,66 +195,3 @@ SEAMS = (
       for module, owner in (("urllib3.poolmanager", "PoolManager"), ("urllib3.connectionpool", "HTTPConnectionPool"))),
 )  # fmt: skip
 LIBRARIES = tuple(dict.fromkeys(seam.library for seam in SEAMS))
-
-
-# SDKs that were not recorded
-
-# SDKs that send prompts: package of modules -> distribution. Packages that only wrap others (LangChain) are left out.
-SDKS = {
-    "anthropic": "anthropic", "openai": "openai", "google.genai": "google-genai", "boto3": "boto3",
-    "mistralai": "mistralai", "cohere": "cohere", "groq": "groq", "together": "together", "ollama": "ollama",
-    "litellm": "litellm", "vertexai": "google-cloud-aiplatform", "xai_sdk": "xai-sdk", "huggingface_hub":
-    "huggingface-hub", "cerebras.cloud.sdk": "cerebras-cloud-sdk", "writerai": "writer-sdk",
-    "azure.ai.inference": "azure-ai-inference",
-}  # fmt: skip
-_BY_NAME = {"boto3": ("botocore",)}  # its own modules send nothing
-_OTHERS = (
-    "grpc", "websockets", "httpcore", "httpcore2", "http.client", "urllib.request", "pycurl", "curl_cffi", "niquests",
-    "tornado", "azure.core",
-)  # fmt: skip
-
-
-def unrecorded_sdks() -> list[str]:
-    """Return a line for each SDK that is loaded: the libraries that it sends over, and why no prompt was recorded."""
-    lines: list[str] = []
-    for name, distribution in SDKS.items():
-        if sys.modules.get(name) is not None:
-            fate = _describe_route(_BY_NAME.get(name) or _libraries(name))
-            try:
-                package = f"{distribution} {version(distribution)}"
-            except PackageNotFoundError:
-                package = distribution
-            lines.append(f"{package} was imported: {fate}")
-    return lines
-
-
-def _describe_route(libraries: Sequence[str]) -> str:
-    """Return in words which of these libraries, over which an SDK sends, lore records."""
-    replaced = PROCESS.replaced
-    recorded = [library for library in libraries if library in LIBRARIES and library not in replaced]
-    others = [library for library in libraries if library not in LIBRARIES]
-    parts = [f"it sends over {' or '.join(recorded)}, which lore records, and no prompt passed there"] * bool(recorded)
-    parts += [f"{replaced[name]} replaced lore's wrapper of {name}" for name in libraries if name in replaced]
-    parts += [f"it sends over {' or '.join(others)}, which lore does not record"] * bool(others)
-    return "; ".join(parts) or "it sends over no HTTP library that lore knows"
-
-
-def _libraries(name: str) -> list[str]:
-    """Return the HTTP libraries that the modules of a package refer to: those that lore records, if there are any."""
-    modules = [loaded for module, loaded in list(sys.modules.items()) if f"{module}.".startswith(f"{name}.")]
-    origins: set[str] = set()  # of the modules and classes that they name; looking at other values may import more
-    for value in [value for module in modules for value in list(getattr(module, "__dict__", {}).values())]:
-        if issubclass(type(value), ModuleType):
-            origins.add(f"{value.__dict__.get('__name__', '')}.")
-        elif issubclass(type(value), type):
-            origins.add(f"{value.__dict__.get('__module__', '')}.")
-    libraries = [
-        library for library in (*LIBRARIES, *_OTHERS) if any(origin.startswith(f"{library}.") for origin in origins)
-    ]
-    return [library for library in libraries if library in LIBRARIES] or libraries
-
-
-HINT = (
-    "lore records calls in this process, in a test that takes lore_recorder or inside recording(); a client that is "
-    "faked above its HTTP library, or runs in another process, is not recorded"
-)

@@ -31,6 +31,7 @@ from lore.store.registry import SessionAddress, address_of, ignore, is_store, ma
 
 PIECE = 1024 * 1024  # bytes that are read at a time
 HEAD = 256 * 1024  # bytes by which an input is recognised
+_ARCHIVE = b"PK\x03\x04"  # how ZIP files begin
 _SEPARATOR = b"\x1e"  # before each record of a JSON text sequence (RFC 7464); no JSON text holds it
 _BLOCK = 64 * 1024  # bytes of files that are compared: larger blocks are mapped again each time, a third as fast
 HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
@@ -113,7 +114,7 @@ class Source:
 
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         """Return the pieces `first` and `tail` decompressed, in UTF-8, and without record separators (0x1E)."""
-        if first.startswith(packed.ARCHIVE):
+        if first.startswith(_ARCHIVE):
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
         whole = chain((first,), tail)
@@ -192,8 +193,8 @@ class LocalFile(Source):
 
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         path = self.name
-        if first.startswith(packed.ARCHIVE):
-            return packed.archive_stream(path)
+        if first.startswith(_ARCHIVE):
+            return _archive_stream(path)
         if first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
             return opencode().database_stream(path, opencode().only_session(path, sessions))
         whole = super()._unpack(first, tail)
@@ -283,7 +284,7 @@ class Remote(Source):
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
             raise LoreError(message, hint="copy it here, with its -wal file, and name the copy")
-        return packed.archive_stream(self.name) if first.startswith(packed.ARCHIVE) else super()._unpack(first, tail)
+        return _archive_stream(self.name) if first.startswith(_ARCHIVE) else super()._unpack(first, tail)
 
 
 def resolve(name: str) -> Source:
@@ -303,6 +304,12 @@ def resolve(name: str) -> Source:
     if stat.S_ISREG(mode):
         return LocalFile(name)
     return Folder(name) if stat.S_ISDIR(mode) else Pipe(name)
+
+
+def _archive_stream(path: str) -> Iterator[bytes]:
+    from lore.recording.archives import archive_stream  # noqa: PLC0415 - slow to import
+
+    return archive_stream(path)
 
 
 def opencode():  # noqa: ANN201 - the module, with its types

@@ -1,16 +1,10 @@
-"""Folders and archives that are one recording, as one stream of bytes (a pack, `formats.folders`).
+"""Folders that are one recording, as one stream of bytes (a pack, `formats.folders`).
 
 **Sessions that are folders**: tasks of Cline, sessions of Kimi CLI (what the screen showed, then what the model saw,
 first the files that were put aside) and OpenHands (the state, then the events). Naming one of the files means the whole
 folder (`session_folder_of`).
 
-**Request and response files**: requests are ordered by the times of their files, then by name; one that names the
-response before it (`cc_prev_req`) follows the request which that response answers. A response answers the request of
-the same name; else the one that a link leads to; else the latest request before it that has no response. Files that
-were copied or checked out have nearly equal times: these order them, but are not taken for the times of sending.
-
-**Archives** (`.eval`): read in place, nothing is unpacked to disk and no name in one opens anything. Its directory, its
-members and their sum are bounded; what exceeds a bound, is encrypted or has an unknown compression is a problem.
+**Other folders**: request and response files (`pairs`), and completions of LiteLLM, ordered by their times.
 """
 
 from __future__ import annotations
@@ -18,45 +12,30 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
 from lore.errors import reason_of
 from lore.formats import folders
-from lore.formats.folders import CLINE_TASK, EVENTS, KIMI_SESSION, OPENHANDS, OPENING, STATE, PackHeader
-from lore.formats.http import prompt_links, session_in
+from lore.formats.folders import CLINE_TASK, EVENTS, KIMI_SESSION, OPENHANDS, STATE, PackHeader
 from lore.model.canonical import printable
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, raw_members
-from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
+from lore.model.limits import MEMBER_BYTES, RECORD_BYTES
 from lore.model.times import decode_time
 from lore.recording import filesystem
+from lore.recording.pairs import PAIRS, REQUEST, RESPONSE, order_pairs, read_object
 
-if TYPE_CHECKING:
-    from zipfile import ZipFile, ZipInfo
-
-ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024  # bytes that are read at a time
-PAIRS, COMPLETIONS, INSPECT = "body-pairs", "completions", "inspect-archive"  # kinds of packs
-REQUEST, RESPONSE = ".request.json", ".response.json"
-BODIES_OPENING = OPENING + PAIRS.encode() + b'"'
-SHORTEST = 0.2  # seconds: no model answers sooner
+COMPLETIONS = "completions"  # kind of a pack
 _SUBAGENTS = "subagents"  # folder of the subagents' folders, in that of a session
 _WITH_SUBAGENTS = (KIMI_SESSION, OPENHANDS)
 _SESSIONS = (CLINE_TASK, *_WITH_SUBAGENTS)  # kinds that are one session, whose files may be longer than a record
 _SESSION_FILES = frozenset((*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS))
-_TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
-_LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))  # an Inspect log has one of these members
-_SAMPLE = pattern(r"samples/[^/]*\.json", re.DOTALL)
 _ROTATED = pattern(r"context_(\d{1,9})\.jsonl")
 _EVENT = pattern(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
 _MEMBER = pattern(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of files that may be one recording
-_CACHE_CONTROL = pattern(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
 
 
 # folders
@@ -81,7 +60,7 @@ def find_pack(folder: str) -> tuple[str, tuple[str, ...]]:
     if len(documents) > 1:
         from lore.formats.captures.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
 
-        if is_completion(_read_object(os.path.join(folder, documents[0]))):
+        if is_completion(read_object(os.path.join(folder, documents[0]))):
             return COMPLETIONS, documents
     return "", ()
 
@@ -142,14 +121,14 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
         member = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with filesystem.open_file(os.path.join(folder, header.name)) as file:
-                data = _read_bounded(file.read, limit)
+                data = read_bounded(file.read, limit)
             fault = "" if data is not None else f"longer than {limit >> 20} MiB"
         except OSError as error:
             data, fault = None, reason_of(error)
-        yield from _member_bytes(member, data or b"", fault=fault)
+        yield from member_bytes(member, data or b"", fault=fault)
 
 
-def _member_bytes(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
+def member_bytes(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
     """Yield a member of a pack: its header with size and fault on a line, then the data."""
     yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
     if data:
@@ -157,7 +136,7 @@ def _member_bytes(header: PackHeader, data: bytes = b"", *, fault: str = "") -> 
     yield b"\n"
 
 
-def _read_bounded(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
+def read_bounded(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     """Return all that `read` returns, without holding it twice; None if it is more than `limit` bytes."""
     buffer = io.BytesIO()
     while data := read(PIECE):
@@ -168,175 +147,9 @@ def _read_bounded(read: Callable[[int], bytes | None], limit: int) -> bytes | No
 
 
 def order_members(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
-    """Return the headers of a folder's members in reading order; of pairs, responses without a request come last."""
-    if kind != PAIRS:
-        tables = {name: _read_object(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
-        times = {name: decode_time(table.get("timestamp", b"null")) or 0.0 for name, table in tables.items()}
-        return [PackHeader(kind, name, place=True) for name in sorted(names, key=lambda name: times.get(name, 0.0))]
-    times = dict.fromkeys(names, 0.0)  # 0: the file is gone, which is reported when it is read
-    for name in names:
-        with suppress(OSError):
-            times[name] = filesystem.status(os.path.join(folder, name)).written or 0.0
-    requests = [_read_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
-    requests.sort(key=lambda request: (request.at, request.name))
-    responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
-    _match_responses(requests, responses, times)
-    # copies are made faster than requests are sent
-    were_sent_then = len(requests) > 1 and requests[-1].at - requests[0].at >= SHORTEST * len(requests)
-    headers: list[PackHeader] = []
-    for request in _order_by_links(requests):
-        at = request.at if were_sent_then else None
-        headers.append(PackHeader(PAIRS, request.name, at=at, awaits=bool(request.response), place=True))
-        if request.response:
-            headers.append(PackHeader(PAIRS, request.response, place=True))
-    answering = {request.response for request in requests}
-    orphans = (name for name in responses.values() if name not in answering)
-    return headers + [PackHeader(PAIRS, name, orphan=True, place=True) for name in orphans]
-
-
-# request and response files
-
-
-class PairedRequest(Struct):
-    """A request's file, with the values that order it and find its response."""
-
-    name: str  # of the file
-    at: float  # when the file was written
-    previous: str = ""  # id of the response that it follows: the name of that file without its ending
-    conversation: tuple[str, int] = ("", 0)  # its session, and a hash of the first message
-    messages: int = 0  # their number
-    response: str = ""  # the file that answers it, set by `_match_responses`; empty: unknown
-
-
-def _read_object(path: str) -> dict[str, bytes]:
-    """Return the members of a file's JSON object; none if it is unreadable, which is reported when it is read again."""
-    try:
-        if (filesystem.status(path).size or 0) > RECORD_BYTES:
-            return {}
-        with filesystem.open_file(path) as file:
-            return raw_members(file.read(RECORD_BYTES)) or {}
-    except (OSError, ValueError):
-        return {}
-
-
-def _read_request(folder: str, name: str, at: float) -> PairedRequest:
-    body = _read_object(os.path.join(folder, name))
-    messages = array(body["messages"]) if body.get("messages", b"")[:1] == b"[" else []
-    first = hash(_CACHE_CONTROL.sub(b"", messages[0]) if messages else b"")
-    return PairedRequest(name, at, prompt_links(body).get("cc_prev_req", ""), (session_in(body), first), len(messages))
-
-
-def _match_responses(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
-    """Set the `response` of requests, sorted by time: by name, link or time. `responses` has file names by stem."""
-    free = dict(responses)
-    conversations: dict[tuple[str, int], list[PairedRequest]] = defaultdict(list)
-    for request in requests:
-        request.response = free.pop(request.name.removesuffix(REQUEST), "")
-        conversations[request.conversation].append(request)
-    for request in requests:
-        response = free.get(request.previous)
-        if response is None:
-            continue
-        # the response is to the longest shorter request of the same conversation
-        shorter = [
-            other for other in conversations[request.conversation]
-            if not other.response and other.messages < request.messages
-        ]  # fmt: skip
-        timely = [other for other in shorter if other.at <= times[response]]
-        before = max(timely or shorter, key=lambda other: other.messages, default=None)
-        if before is not None:
-            before.response = free.pop(request.previous)
-    waiting, later = list[PairedRequest](), iter(requests)
-    upcoming = next(later, None)
-    for name in sorted(free.values(), key=lambda name: (times[name], name)):
-        while upcoming is not None and upcoming.at <= times[name]:
-            waiting += [] if upcoming.response else [upcoming]
-            upcoming = next(later, None)
-        if waiting:
-            waiting.pop().response = name
-
-
-def _order_by_links(requests: list[PairedRequest]) -> list[PairedRequest]:
-    """Return the requests, each after the one that it follows, else in the order given; a ring of links is cut."""
-    answered = {request.response.removesuffix(RESPONSE): request for request in requests if request.response}
-    ordered_requests: dict[str, PairedRequest] = {}  # by the name of the file
-    for request in requests:
-        chain: dict[str, PairedRequest] = {}
-        at: PairedRequest | None = request
-        while at is not None and at.name not in ordered_requests and at.name not in chain:
-            chain[at.name] = at
-            at = answered.get(at.previous)
-        ordered_requests.update(reversed(chain.items()))
-    return list(ordered_requests.values())
-
-
-# archives
-
-
-def archive_stream(path: str) -> Iterator[bytes]:
-    """Yield the pack of an Inspect log's samples, of another archive one that no reader knows; damage is a `fault`."""
-    from zipfile import ZipFile  # noqa: PLC0415 - slow to import, and few recordings are archives
-
-    kind = INSPECT
-    total = filesystem.status(path).size or 0
-    if (size := _directory_size(path, total)) > DIRECTORY_BYTES:
-        yield from _member_bytes(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
-        return
-    try:
-        with filesystem.open_file(path) as file, ZipFile(file) as archive:
-            infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
-            if not infos or not any(info.filename in _LOG for info in archive.infolist()):
-                kind = "archive"
-                yield from _member_bytes(PackHeader(kind, ""))
-                return
-            yield from _samples(archive, infos, INFLATION * total + PIECE)
-    except _damage_errors() as error:
-        kind = kind if path.endswith(".eval") else "archive"
-        fault = f"no whole archive: {_describe_error(error)}"
-        yield from _member_bytes(PackHeader(kind, os.path.basename(path)), fault=fault)
-
-
-def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[bytes]:
-    """Yield the samples as members, in the order of the archive; one that exceeds a bound has a fault and no bytes."""
-    for info in infos:
-        header, data, fault = PackHeader(INSPECT, printable(info.filename)), None, ""
-        limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE, room)
-        if info.file_size > MEMBER_BYTES:
-            fault = f"longer than {MEMBER_BYTES >> 20} MiB"
-        elif info.file_size > limit:
-            fault = f"unpacks to more than {INFLATION} times its size"
-        else:
-            try:  # NotImplementedError: an unknown compression; RuntimeError: encrypted
-                with archive.open(info) as file:
-                    data = _read_bounded(file.read, limit)
-                fault = "longer than the archive says" if data is None else ""
-            except (*_damage_errors(), NotImplementedError, RuntimeError) as error:
-                fault = f"cannot be unpacked: {_describe_error(error)}"
-        room -= len(data or b"")
-        yield from _member_bytes(header, data or b"", fault=fault)
-
-
-def _damage_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that reading a damaged archive raises."""
-    import struct  # noqa: PLC0415 - as above
-    import zlib  # noqa: PLC0415 - as above
-    from zipfile import BadZipFile  # noqa: PLC0415 - as above
-
-    return BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError
-
-
-def _describe_error(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return printable(text).partition("\n")[0].rstrip(".").lower() or type(error).__name__
-
-
-def _directory_size(path: str, size: int) -> int:
-    """Return the size of a ZIP archive's directory in bytes, as its end record states it; 0 without an end record."""
-    with filesystem.open_file(path) as file:
-        file.seek(max(0, size - _TAIL))
-        tail = file.read()
-    end = tail.rfind(b"PK\x05\x06")
-    size = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
-    end64 = tail.rfind(b"PK\x06\x06", 0, max(end, 0))
-    size64 = int.from_bytes(tail[end64 + 40 : end64 + 48], "little") if end64 >= 0 else 0
-    return max(0 if size == 0xFFFFFFFF else size, size64)
+    """Return the headers of a folder's members in reading order."""
+    if kind == PAIRS:
+        return order_pairs(folder, names)
+    tables = {name: read_object(os.path.join(folder, name)) for name in names if kind == COMPLETIONS}
+    times = {name: decode_time(table.get("timestamp", b"null")) or 0.0 for name, table in tables.items()}
+    return [PackHeader(kind, name, is_file=True) for name in sorted(names, key=lambda name: times.get(name, 0.0))]

@@ -66,7 +66,7 @@ def _format_signed(amount: float | None) -> str:
     return format_money(amount) if amount < 0 else f"+{format_money(amount)}"
 
 
-def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
+def write_compactions(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
     """Write the compactions and their files."""
     for event in result.triggers:
         pruned = f"{counted(event.pruned, 'message')} pruned, {event.kept:,} kept"
@@ -78,6 +78,7 @@ def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None
 
 
 def _describe_price(cost: CompactionCost) -> str:
+    """Return what a compaction costs the next turn, and saves each later one."""
     if cost.next_warm is None:
         return "cost unknown: no price is known for the model"
     pays = "" if cost.pays_after is None else f", paid for after {counted(cost.pays_after, 'turn')}"
@@ -109,7 +110,7 @@ def _write_end(answer: str, notes: Iterable[str], problems: Sequence[Problem], o
 # the answer to whether a policy would have paid off
 
 
-def verdict(outcome: TrialOutcome) -> str:
+def trial_answer(outcome: TrialOutcome) -> str:
     """Return in a few sentences whether the policy would have paid off; estimates are marked as such."""
     settings, totals = outcome.settings, outcome.totals
     if not (settings.continuous_interval or settings.gap_secs or settings.window):
@@ -189,7 +190,7 @@ def _doubt_window(outcome: TrialOutcome) -> Iterator[str]:
         yield f"the longest prompt has {longest:,} tokens, so the model's window is larger: --window tries another one"
 
 
-def notes(outcome: TrialOutcome) -> Iterator[str]:
+def trial_notes(outcome: TrialOutcome) -> Iterator[str]:
     """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
     settings, totals, distances = outcome.settings, outcome.totals, list[str]()
     cap = settings.window * CALM // 100

@@ -175,8 +175,8 @@ CHANGES: dict[str, Callable[[str], str]] = {
 }
 FIELDS: dict[str, tuple[str, ...]] = {
     "content": (
-        "message", "left", "right", "reason", "source", "project", "gateway", "server", "failed", "signature",
-        "media_type", "stop_reason", "Comparison.notes", "says", "tokens", "GroupResult.name",
+        "message", "left", "right", "text_before", "text_after", "reason", "source", "project", "gateway", "server",
+        "failed", "signature", "media_type", "stop_reason", "Comparison.notes", "says", "tokens", "GroupResult.name",
         "ReliabilityResult.name", "FoundSession.title", "PageSession.title", "Spending.title",
         "SpendingSession.title", "names", "CauseResult.path", "ToolCall.name",
     ),

@@ -9,7 +9,7 @@ from lore.model.results.compact import DryRunResult
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
-from lore.report.compacted import UNCONFIGURED, notes, verdict
+from lore.report.compacted import UNCONFIGURED, trial_answer, trial_notes
 from lore.store.base import Tell
 
 
@@ -33,5 +33,5 @@ def dry_run(
         outcome = trial.result()
     return DryRunResult(
         session=recording.shown, configured=True, triggers=outcome.triggers, totals=outcome.totals,
-        answer=verdict(outcome), notes=list(notes(outcome)), problems=list(recording.problems.kept),
+        answer=trial_answer(outcome), notes=list(trial_notes(outcome)), problems=list(recording.problems.kept),
     )  # fmt: skip

@@ -37,7 +37,8 @@ from lore.judge.agreement import MissingPrices, SimulatedSums, Transition
 from lore.judge.base import TurnVerdict
 from lore.judge.findings import findings_of
 from lore.judge.prices import CURRENCY, paid_again, price_of, speed_surcharge, surcharge_of
-from lore.judge.sums import Copies, Reliability, Sums
+from lore.judge.reliability import Reliability
+from lore.judge.sums import Copies, Sums
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem

@@ -1,26 +1,132 @@
-"""Make the keyword arguments of a chain's requests without decoding the messages of earlier requests again."""
+"""The keyword arguments that SDKs take: of a request body, of a chain's requests, and parameters as a body has them.
+
+A body as a dialect writes it becomes keyword arguments, plain Python values, of
+    anthropic          client.messages.create
+    openai-chat        client.chat.completions.create
+    openai-responses   client.responses.create
+    gemini             client.models.generate_content       (google-genai)
+    bedrock            client.converse                      (boto3)
+For the first three and Bedrock the arguments are the body's members in its order, so that encoding them again gives the
+body; google-genai has everything except model and contents in `config`; if an SDK wants bytes (boto3, google-genai),
+base64 in the body is decoded. Source: the references of these SDKs, of 2026-11.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
-from lore.errors import LoreError
+from lore.errors import LoreError, MisuseError, kind_of
+from lore.model.canonical import decode
+from lore.model.lenient import camel
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Dialect
 from lore.prompt.dialects.messages import Body, group_messages
-from lore.sdk.objects import arguments_of
+from lore.sdk.objects import is_model, plain
+
+_Place: TypeAlias = tuple[str | None, str]  # a member that holds bytes, after the one that contains it (None: any)
+_MAX_TOKENS = 8192  # the default limit of an answer: every model of Claude 3.5 and later allows it
+_TOP = frozenset(
+    ("generationConfig", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier", "store")
+)
+_OTHER_ARGUMENTS = {
+    **dict.fromkeys(("model", "modelId"), "give it as `model`"),
+    **dict.fromkeys(("system", "systemInstruction", "instructions"), "give it as `system`"),
+    **dict.fromkeys(("messages", "contents", "input"), "use `user`, `assistant`, `result`"),
+    "tools": "give them as `tools`",
+}
+# How each API names the limit of an answer; the first is the one to use.
+_LIMITS = {
+    "anthropic": ("max_tokens",), "openai-chat": ("max_completion_tokens", "max_tokens"),
+    "openai-responses": ("max_output_tokens",), "gemini": ("max_output_tokens", "maxOutputTokens"),
+    "bedrock": ('inferenceConfig={"maxTokens": …}',),
+}  # fmt: skip
+_ALL_LIMITS = frozenset(("max_tokens", "maxTokens", *(name for names in _LIMITS.values() for name in names)))
+
+
+def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
+    """Return the keyword arguments for an SDK. Costs O(the body)."""
+    members = cast("dict[str, Any]", decode(body))
+    if dialect == "bedrock":
+        return {**members, "messages": _decode_bytes(members["messages"], _BEDROCK_BYTES)}
+    if dialect != "gemini":
+        return members
+    contents = _decode_bytes(members.pop("contents"), _GEMINI_BYTES)
+    model = {"model": members.pop("model")} if "model" in members else {}
+    config = {**members.pop("generationConfig", {}), **members}
+    return {**model, "contents": contents, **({"config": config} if config else {})}
+
+
+def params_of(params: object, dialect: str) -> dict[str, Any]:
+    """Return parameters as a body has them, with those that its API requires, and Gemini's in their places.
+
+    google-genai has one `config` for `generationConfig` and other members, which may be its own object. Raises
+    MisuseError for a member that the session itself writes into the body, and for another API's limit of an answer.
+    """
+    if is_model(params):
+        params = plain(params)
+    if not isinstance(params, Mapping):
+        message = f"params is {kind_of(params)}, expected a mapping or an object of an SDK"
+        raise MisuseError(message, hint='params={"max_tokens": 4000}')
+    parameters = cast("Mapping[str, Any]", params)
+    for name in parameters:
+        if camel(name) in _OTHER_ARGUMENTS:
+            raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
+        limits = _LIMITS.get(dialect, (name,))
+        if name in _ALL_LIMITS and name not in limits:
+            raise MisuseError(f"{name!r} is not a parameter of {dialect}", hint=f"use {limits[0]}")
+    if dialect == "anthropic":
+        return {"max_tokens": _MAX_TOKENS, **parameters}
+    if dialect != "gemini":
+        return dict(parameters)
+    camel_params = {camel(key): value for key, value in parameters.items()}
+    top = {key: value for key, value in camel_params.items() if key in _TOP}
+    others = {key: value for key, value in camel_params.items() if key not in _TOP}
+    config = {**top.pop("generationConfig", {}), **others}
+    return {**top, "generationConfig": config} if config else top
+
+
+_GEMINI_BYTES: set[_Place] = {
+    ("inlineData", "data"), ("inline_data", "data"), (None, "thoughtSignature"), (None, "thought_signature"),
+}  # fmt: skip
+_BEDROCK_BYTES: set[_Place] = {("source", "bytes"), ("reasoningContent", "redactedContent")}
+_WORDS = frozenset(("input", "args", "response", "json"))  # whose members are a tool's own
+
+
+def _decode_bytes(value: Any, places: set[_Place], inside: str | None = None) -> Any:
+    """Return a value in which the base64 at these places is decoded; another text stays."""
+    if isinstance(value, list):
+        return [_decode_bytes(inner, places, inside) for inner in cast("list[Any]", value)]
+    if not isinstance(value, dict) or inside in _WORDS:
+        return cast("Any", value)
+    members = cast("dict[str, Any]", value)
+    return {
+        key: _decode_base64(inner)
+        if isinstance(inner, str) and ((inside, key) in places or (None, key) in places)
+        else _decode_bytes(inner, places, key)
+        for key, inner in members.items()
+    }
+
+
+def _decode_base64(text: str) -> bytes | str:
+    try:
+        return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return text
 
 
 class RequestArguments:
     """The arguments of one chain's requests, in any order; cheapest in the order in which they are sent.
 
-    Finished messages (all but the last) are decoded once and are the same Python objects in later requests. Messages
+    Finished messages (all except the last) are decoded once and are the same objects in later requests. Messages
     with a breakpoint, and the last one, are made for each request. Not safe between threads.
     """
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lore.errors import LoreError
+from lore.files import ensure_private, state_error, state_folder
 from lore.model.canonical import encode
 from lore.store.base import Store
 from lore.store.registry import mask_url, place_of
-
-FOLDER = "LORE_STATE"
 
 
 @contextmanager
@@ -44,7 +41,7 @@ def trylock(store: Store | str, agent: str, user: str) -> Generator[bool]:
         yield False
         return
     except OSError as error:
-        raise _folder_error(f"locks in {path.parent}", error) from None
+        raise state_error(path.parent, "locks", error) from None
     try:
         yield True
     finally:
@@ -63,33 +60,5 @@ def lock_path(store_url: str, agent: str, user: str) -> Path:
         name = hashlib.sha256(encode((agent, user))).hexdigest() + ".lock"
         return Path(real, f".{name}") if is_jsonl else Path(os.path.dirname(real), f".{os.path.basename(real)}.{name}")
     url = f"{'jsonl' if is_jsonl else 'sqlite'}:{real}" if real else mask_url(store_url)
-    return ensure_private(state_folder() / "locks") / (hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock")
-
-
-def state_folder() -> Path:
-    """Return the folder of this user's locks and approvals, which may not exist yet; raises LoreError."""
-    if os.environ.get(FOLDER):
-        return Path(os.environ[FOLDER])
-    state = os.environ.get("XDG_STATE_HOME", "")
-    try:
-        base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    except RuntimeError:
-        raise LoreError("there is no home folder", hint=f"name a folder in ${FOLDER}") from None
-    return base / "lore"
-
-
-def ensure_private(folder: Path) -> Path:
-    """Make a folder that only this user can write to; raises LoreError if that fails, or others may write to it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except OSError as error:
-        raise _folder_error(f"locks in {folder}", error) from None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022):
-        raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${FOLDER}")
-    return folder
-
-
-def _folder_error(what: str, error: OSError) -> LoreError:
-    reason = (error.strerror or str(error)).lower()
-    return LoreError(f"cannot keep {what}: {reason}", hint=f"name a folder in ${FOLDER}")
+    name = hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock"
+    return ensure_private(state_folder() / "locks", "locks") / name

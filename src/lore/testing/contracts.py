@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import msgspec
 from msgspec import Raw
 
-from lore.cache.base import CONFIDENCES, Breakpoint, CacheModel, Look, Piece, Prediction, Request
+from lore.cache.base import CONFIDENCES, Breakpoint, CacheModel, Piece, Prediction, Request, RuleLookup
 from lore.cache.registry import CacheRow
 from lore.formats.base import Read, Reader
 from lore.formats.folders import OPENING
@@ -158,7 +158,7 @@ class CacheContract:
 
     def make(self) -> CacheModel:
         """Make the model without rules and with its default options."""
-        find_no_rule: Look = lambda rule, model, at: None  # noqa: E731
+        find_no_rule: RuleLookup = lambda rule, model, at: None  # noqa: E731
         return self.cache.made(find_no_rule)
 
     def test_model_names_itself_and_its_options(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "o200k_base"
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-CHUNK = 4096
+CHUNK = 4096  # characters, up to the next place where a text may be cut
 LONGEST = 16_384  # characters of a chunk: tiktoken's matcher overflows its stack on a million spaces
 
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -58,7 +58,7 @@ def load_encoding() -> tiktoken.Encoding:
     return tiktoken.Encoding(NAME, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
 
 
-def chunks(text: str) -> list[str]:
+def cut_chunks(text: str) -> list[str]:
     """Cut a text at places where its tokens never meet; a cut depends only on the text around it."""
     cuts, start = [0], 0
     while len(text) - start > CHUNK:
@@ -85,20 +85,20 @@ class Counter:
     def _chunk_counts(self, data: bytes) -> tuple[int, ...]:
         counts = self._counts.get(data)
         if counts is None:
-            counts = self._counts[data] = tuple(len(self._encode(chunk)) for chunk in chunks(_text(data)))
+            counts = self._counts[data] = tuple(len(self._encode(chunk)) for chunk in cut_chunks(_text(data)))
         return counts
 
     def _encode(self, chunk: str) -> list[int]:
         self.tokenised += 1
         return load_encoding().encode_ordinary(chunk)
 
-    def common(self, first: bytes, second: bytes) -> int:
-        """Count the leading tokens that two texts share.
+    def count_common(self, first: bytes, second: bytes) -> int:
+        """Return the number of leading tokens that two texts share.
 
         Equal chunks at the start are counted already; only the first different chunk is compared token by token.
         """
         shared = 0
-        pairs = zip(self._chunk_counts(first), chunks(_text(first)), chunks(_text(second)), strict=False)
+        pairs = zip(self._chunk_counts(first), cut_chunks(_text(first)), cut_chunks(_text(second)), strict=False)
         for count, left_chunk, right_chunk in pairs:
             if left_chunk == right_chunk:
                 shared += count

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lore.cache import CacheRow, Look, View
+from lore.cache import CacheRow, RuleLookup, View
 from lore.formats import Format
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _HERE = "lore_plugins.engines"
 def _lazy_model(module: str, name: str) -> Callable[..., Any]:
     """Return a function that imports a cache model and makes one."""
 
-    def make(look: Look, **options: Any) -> Any:
-        return getattr(import_module(f"{_HERE}.caches.{module}"), name)(look, **options)
+    def make(find_rule: RuleLookup, **options: Any) -> Any:
+        return getattr(import_module(f"{_HERE}.caches.{module}"), name)(find_rule, **options)
 
     return make
 

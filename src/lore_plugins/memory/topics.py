@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError
 from lore.model import Event, FoldedSession, Knowledge, decode_time, encode, mask_credentials, printable
-from lore.untrusted import wrap
+from lore.untrusted import wrap_data
 from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, Texts, Topic, has_expired
 from lore_plugins.memory.extraction import ask_for_object, clean_text
 
@@ -175,7 +175,7 @@ def knowledge_events(topics: Iterable[Topic], state: FoldedSession, *, at: str |
     events: list[Event] = []
     for name, topic in sorted(topics_by_name.items()):
         title, fact = topic.topic, state.knowledge.get(name)
-        content = wrap(state.id, name, "\n".join(filter(None, (topic.summary, topic.content))))
+        content = wrap_data(state.id, name, "\n".join(filter(None, (topic.summary, topic.content))))
         if fact is None:
             events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
         elif (fact.title, fact.content) != (title, content):

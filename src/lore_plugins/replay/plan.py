@@ -22,18 +22,7 @@ from msgspec.structs import replace
 from lore.commands import convert_recording
 from lore.errors import LoreError
 from lore.formats import FIELDS, LoreLog
-from lore.model import (
-    MAIN,
-    Exchange,
-    Prompt,
-    Segment,
-    Turn,
-    Vector,
-    array,
-    encode,
-    raw_members,
-    text_of,
-)
+from lore.model import MAIN, Exchange, Prompt, Segment, Turn, Vector, array, encode, raw_members, text_of
 from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
 from lore_plugins.replay.captured import digest_of

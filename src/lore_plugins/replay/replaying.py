@@ -28,12 +28,7 @@ from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, raw_me
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import describe_missing
 from lore.run import CheckContext, Dated, Simulation, simulate
-from lore_plugins.replay.captured import (
-    CaptureFile,
-    capture_file,
-    digest_of,
-    line_of,
-)
+from lore_plugins.replay.captured import CaptureFile, capture_file, digest_of, line_of
 from lore_plugins.replay.lines import SLOTS, notes_of
 from lore_plugins.replay.plan import PlannedRequest, PlanSummary, PromptLayout, ReplayPlan, parse_layouts
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate

@@ -1,4 +1,4 @@
-"""The JSON results of `lore replay`."""
+"""The JSON results of `lore replay`. `SHOWN` names what --redact keeps: lore's "own" words, and names of a "file"."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ReplayedLayout(Struct, frozen=True, kw_only=True):
     """One layout of the session, sent to the server."""
 
     name: str
-    dialect: str
-    tail: str | None
+    dialect: str  # of its request bodies
+    tail: str | None  # where volatile context is; null: as recorded
     capture: str  # the file that was written, "" for none
     planned: int  # requests of the layout
     requests: int  # requests in the capture

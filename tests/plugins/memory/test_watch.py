@@ -8,7 +8,7 @@ from helpers.storing import opened
 from helpers.waiting import Script
 from lore.commands.compact import memory_maker, watch
 from lore.compaction.settings import Compaction
-from lore.compaction.store_watch import Hands, Watch
+from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
 from lore.session import event
@@ -64,15 +64,15 @@ class Clock:
 
 def run_watch(store, *steps, settings=None, remembered=ON, clock=None):
     lines, messages = [], []
-    hands = Hands(Script(*steps), lines.append, messages.append, clock or Clock())
-    Watch(store, settings, hands, memory_of(store, hands, remembered, settings)).run()
+    callbacks = WatchCallbacks(Script(*steps), lines.append, messages.append, clock or Clock())
+    Watch(store, settings, callbacks, memory_of(store, callbacks, remembered, settings)).run()
     return lines, messages
 
 
-def memory_of(store, hands, remembered=ON, compaction=None):
+def memory_of(store, callbacks, remembered=ON, compaction=None):
     if not remembered.memory.is_on:
         return None
-    return StoreMemories(store, remembered, compaction, tell=hands.tell, clock=hands.clock)
+    return StoreMemories(store, remembered, compaction, tell=callbacks.tell, clock=callbacks.clock)
 
 
 def stored_memory(store, user_id="ann", agent=None):
@@ -158,16 +158,16 @@ def test_agents_have_separate_compaction_locks():
 
 
 def test_watch_without_trigger_is_refused():
-    hands = Hands(Script(), print, print)
+    callbacks = WatchCallbacks(Script(), print, print)
     with pytest.raises(LoreError, match="nothing is configured"):
         watch(
             "sqlite:none.db",
             None,
-            hands,
+            callbacks,
             Settings(memory=MemorySettings(system="structured"), sessions=Sessions(0)),
         )
     with pytest.raises(LoreError, match="switches no trigger on"):
-        watch("sqlite:none.db", Compaction(), hands)
+        watch("sqlite:none.db", Compaction(), callbacks)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -184,9 +184,9 @@ def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch)
 def test_policy_with_memory_names_the_missing_plugin(monkeypatch):
     """Settings with memory were once ignored silently without the plug-in."""
     monkeypatch.setattr("lore.commands.compact.entry_points", lambda group: [])
-    hands = Hands(Script(), print, print)
+    callbacks = WatchCallbacks(Script(), print, print)
     with pytest.raises(LoreError, match="needs lore's plug-in 'memory', which this installation lacks"):
-        watch("sqlite:none.db", None, hands, ON)
+        watch("sqlite:none.db", None, callbacks, ON)
 
 
 def test_memory_settings_reach_the_plugin():

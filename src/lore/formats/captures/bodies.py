@@ -107,7 +107,7 @@ class BodyPairs(PackReader):
     def _read_member(self, member: PackMember) -> Sequence[Judged | Read]:
         """Return the call of a response and the request before it; a request waits for its response."""
         header, data = member.header, member.data.strip()
-        if header.orphan:
+        if header.lacks_request:
             return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
         if self._request is not None:
             if raw_members(data) is None:
@@ -120,7 +120,7 @@ class BodyPairs(PackReader):
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
         self._request = member, Http(request=Content(body[0], "json"), fidelity="wire", at=header.at)
-        return [] if header.awaits else self._flush()
+        return [] if header.has_response else self._flush()
 
     def _flush(self) -> list[Read]:
         if self._request is None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.falls import find_fall, version_of
-from lore.cache.lookback import POSITIONS, is_claude, kind_of, lookback, lookback_gap
+from lore.cache.lookback import POSITIONS, is_claude, kind_of, lookback_gap, lookback_rule
 from lore.cache.served import normal_name
 from lore.judge.pairs import outside
 from lore.judge.pairs.pair import ESTIMATE_FACTOR, PairFacts
@@ -170,7 +170,7 @@ def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | No
         return None
     state = facts.state
     if state is not None:
-        if state.new_positions <= POSITIONS or lookback(facts.current.at).runs:
+        if state.new_positions <= POSITIONS or lookback_rule(facts.current.at).runs:
             return None
         evidence = e.LookbackExceeded(state.new_positions, POSITIONS, facts.fell)
     elif not facts.comparable or facts.current.is_rebuilt:
@@ -187,7 +187,7 @@ def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
     so many explain a miss that usage shows.
     """
     gap = lookback_gap(facts.previous.prompt, facts.current.prompt, facts.current.at)
-    if gap is None or gap.new < 0 or not (gap.exceeded or (facts.fell and gap.new == gap.allowed == POSITIONS)):
+    if gap is None or gap.new < 0 or not (gap.is_exceeded or (facts.fell and gap.new == gap.allowed == POSITIONS)):
         return None
     return e.LookbackExceeded(gap.new, gap.allowed, facts.fell or None)
 
@@ -291,7 +291,7 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
     if sign is None or state is None or state.implicit:
         return None
     fall = find_fall(
-        name, prompted=state.grown.prompted, first=name not in facts.tallies, version=sign.version,
+        name, at_prompt=state.grown.prompted, is_first=name not in facts.tallies, version=sign.version,
         model=normal_name(facts.current.model),
     )  # fmt: skip
     is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
@@ -333,7 +333,7 @@ def read_ends_at(facts: PairFacts, signal: Signal) -> bool:
 def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     """Return that a skill was used since the user's last prompt, in versions that move its text."""
     skill, model = placed_signal(facts, "skill"), normal_name(facts.current.model)
-    if skill is None or find_fall("skill", prompted=True, first=False, version=skill.version, model=model) is None:
+    if skill is None or find_fall("skill", at_prompt=True, is_first=False, version=skill.version, model=model) is None:
         return None
     return e.SignSeen("skill")
 

@@ -134,7 +134,7 @@ def _request(previous: Turn, current: Turn) -> Iterator[RuledOut]:
     if gap is None or gap.new < 0:
         yield RuledOut("breakpoints", None if gap is None else False)
     else:
-        yield RuledOut(_DISTANCE, not gap.exceeded, count=gap.new, limit=gap.allowed)
+        yield RuledOut(_DISTANCE, not gap.is_exceeded, count=gap.new, limit=gap.allowed)
     places = [place_in(turn.call.endpoint) for turn in (previous, current)]
     is_same = places[0] == places[1] if previous.call.endpoint and current.call.endpoint else None
     yield RuledOut("endpoint", is_same, detail="" if is_same is None else current.call.endpoint.partition("/")[0])

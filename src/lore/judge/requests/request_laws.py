@@ -63,7 +63,7 @@ class Foreign(Struct, frozen=True):
 
 
 def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Foreign]) -> Iterator[Broken]:
-    """Yield the laws about breakpoints and settings that a request, with these `foreign` ones, surely breaks."""
+    """Yield the rules about breakpoints and settings that a request, with these `foreign` ones, surely breaks."""
     prompt = turn.prompt
     kind: CauseKind | None
     number = len(prompt.breakpoints) + prompt.auto_breakpoint  # also on one block (coder/mux#3112: "Found 5")
@@ -170,6 +170,7 @@ def _is_called_by_code(prompt: Prompt, at: int, block: BlockParts) -> bool:
 
 _FIELDS_OF_ANY = ("cache_control", "cachePoint", "cacheControl", "prompt_cache_breakpoint")
 _NEEDLES = tuple([f'"{field}"'.encode() for field in _FIELDS_OF_ANY])
+_INNER = ("function", "toolSpec", "providerOptions")  # members whose object may hold the breakpoint
 _ENDS = 512  # bytes at either end of a segment in which a breakpoint is written
 
 
@@ -214,9 +215,6 @@ def _field_in(segment: Segment) -> str:
     result = raw_members(members.get("toolResult", b"")) or {}
     blocks = array(result.get("content", b""))
     return "inside cachePoint" if any([*(raw_members(block) or {})] == ["cachePoint"] for block in blocks) else ""
-
-
-_INNER = ("function", "toolSpec", "providerOptions")
 
 
 def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:

@@ -15,15 +15,15 @@ from lore.model.results.simulate import SimulatedTurn
 
 
 class PageTurn(Struct, frozen=True):
-    """A turn with its remarkable facts."""
+    """A turn, and what its timeline marks."""
 
-    played: SimulatedTurn  # the prediction, the usage and the causes of the turn
+    simulated: SimulatedTurn  # the prediction, the usage and the causes of the turn
     pause: float | None = None  # seconds since the chain's previous request, if that is long
     compacted: bool = False  # the history was compacted before it
     model_before: str | None = None  # the previous model, if it differs
-    before: SimulatedTurn | None = None  # of an examined cache break: the turn that it was compared with
-    left: str = ""  # the text of that turn around the first difference, if there is one
-    right: str = ""  # the text of this turn around it
+    compared: SimulatedTurn | None = None  # of an examined cache break: the earlier turn that it was compared with
+    text_before: str = ""  # the text of that turn around the first difference, if there is one
+    text_after: str = ""  # the text of this turn around it
     path: str = ""  # of the first difference
     # what bytes, usage and the provider show of an examined cache break; None for other turns
     columns: ColumnsResult | None = None

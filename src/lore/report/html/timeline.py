@@ -52,9 +52,9 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     """Return the drawing of a chain's turns."""
     counts: list[list[int]] = []  # tokens read, written and left uncached; 0 if they are neither billed nor predicted
     for turn in turns:
-        source = turn.played.billed
+        source = turn.simulated.billed
         if source is None or (source.read_tokens is None and source.uncached_tokens is None):
-            source = turn.played.predicted
+            source = turn.simulated.predicted
         prompt = source.read_tokens, source.write_tokens, source.uncached_tokens
         counts.append([max(0, count or 0) for count in prompt])
     shares_read = [prompt[0] / sum(prompt) if sum(prompt) else 1.0 for prompt in counts]
@@ -67,8 +67,8 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
         for parts, style in ((3, "uncached"), (2, "written"), (1, "read"))
     }
     layers = [(style, f"M0 {HEIGHT}{path}V{HEIGHT}Z") for path, style in areas.items()]
-    predicted = [turns[at].played.predicted.read_tokens for at in columns]
-    if any(turn.played.billed for turn in turns) and any(tokens is not None for tokens in predicted):
+    predicted = [turns[at].simulated.predicted.read_tokens for at in columns]
+    if any(turn.simulated.billed for turn in turns) and any(tokens is not None for tokens in predicted):
         predicted = [tokens or 0 for tokens in predicted]
         layers.append(("predicted", f"M0 {_height(predicted[0], most)}{_outline(predicted, most)}"))
     return Timeline(len(columns), grouped, most, layers, _merge_marks(turns, grouped))
@@ -81,7 +81,7 @@ def kind_of(cause: CauseResult) -> str:
 
 def list_marks(turn: PageTurn) -> Iterator[TimelineMark]:
     """Yield what happened at a turn."""
-    played, cause = turn.played, turn.played.cause
+    played, cause = turn.simulated, turn.simulated.cause
     if cause is not None:
         tokens = f": {played.lost_tokens:,} tokens re-billed" if played.lost_tokens else ""
         text = f"{short_of(cause.code, cause.name, cause.kind)}{tokens}{in_dollars(cause.lost_dollars)}"
@@ -99,7 +99,7 @@ def _merge_marks(turns: Sequence[PageTurn], grouped: int) -> list[TimelineMark]:
     groups: dict[tuple[str, int], list[TimelineMark]] = {}
     for index, turn in enumerate(turns):
         for mark in list_marks(turn):
-            text, place = f"turn {turn.played.turn}: {mark.text}", round((index + 0.5) / len(turns) * 100, 2)
+            text, place = f"turn {turn.simulated.turn}: {mark.text}", round((index + 0.5) / len(turns) * 100, 2)
             placed_mark = mark._replace(text=text, turn=index, place=place)
             groups.setdefault((mark.kind, index // grouped), []).append(placed_mark)
     merged: list[TimelineMark] = []
@@ -132,10 +132,10 @@ class SessionView(NamedTuple):
 def view_session(session: PageSession, key: str = "") -> SessionView:
     """Return a session with its drawings."""
     breaks = [
-        (cause.lost_dollars or 0.0, turn.played.lost_tokens or 0, f"b{key}-{number}-{index}", turn)
+        (cause.lost_dollars or 0.0, turn.simulated.lost_tokens or 0, f"b{key}-{number}-{index}", turn)
         for number, turns in enumerate(session.chains.values())
         for index, turn in enumerate(turns)
-        if turn.before is not None and (cause := turn.played.cause) is not None
+        if turn.compared is not None and (cause := turn.simulated.cause) is not None
     ]
     breaks.sort(key=itemgetter(0, 1), reverse=True)
     visible_breaks = {name: turn for _, _, name, turn in breaks[:SHOWN_BREAKS]}
@@ -144,5 +144,5 @@ def view_session(session: PageSession, key: str = "") -> SessionView:
 
 
 def shared_beginning(turn: PageTurn) -> int:
-    """Return how many characters the texts before and after a break have in common at their beginning."""
-    return len(os.path.commonprefix((turn.left, turn.right)))
+    """Return the number of characters with which both texts of a break begin."""
+    return len(os.path.commonprefix((turn.text_before, turn.text_after)))

@@ -21,7 +21,8 @@ from lore.compaction.settings import TRIAL_SETTINGS
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, is_part, sum_of
+from lore.judge.cost_change import change_of_cost
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, is_part, sum_of
 from lore.model.codes import CauseKind
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger, UnloggedWork

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import inf
 from typing import ClassVar
 
-from lore.cache import UNKNOWN, CacheRow, Look, Prediction, Request, TreePath
+from lore.cache import UNKNOWN, CacheRow, Prediction, Request, RuleLookup, TreePath
 from lore.errors import LoreError
 from lore.model import Usage
 from lore_plugins.engines import LMCACHE, VLLM
@@ -53,12 +53,12 @@ class Vllm(EngineCache):
     chunks: ClassVar[bool] = False  # whether limited memory works as LMCache's, not as vLLM's
 
     def __init__(
-        self, look: Look, *, capacity: int | None = None, hybrid: bool = False, decoded: bool | None = None,
+        self, find_rule: RuleLookup, *, capacity: int | None = None, hybrid: bool = False, decoded: bool | None = None,
         states: bool = False, **options: int | None,
     ) -> None:  # fmt: skip
         super().__init__()
         size = options.pop(self.row.options[0], None)
-        unit = size if size is not None else int(look("block_tokens", None, None) or self.unit)
+        unit = size if size is not None else int(find_rule("block_tokens", None, None) or self.unit)
         if unit < 1 or (capacity is not None and capacity < 0):
             raise self._option_error("a block holds at least 1 token, and memory at least 0 blocks")
         self._names = BlockNames(unit)

@@ -32,16 +32,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lore.cache import UNKNOWN, Look, Piece, Prediction, Request, TreePath, common_nodes
+from lore.cache import UNKNOWN, Piece, Prediction, Request, RuleLookup, TreePath, common_nodes
 from lore.errors import LoreError
-from lore_plugins.engines.caches.llama_memory import (
-    Batches,
-    Positions,
-    SlotCheckpoint,
-    SlotMemories,
-    TokenRun,
-    find_chunks,
-)
+from lore_plugins.engines.caches.llama_chunks import TokenRun, find_chunks
+from lore_plugins.engines.caches.llama_memory import Batches, Positions, SlotCheckpoint, SlotMemories
 from lore_plugins.engines.caches.measured import EngineCache, RequestLayout
 
 SIMILARITY = 0.1
@@ -72,19 +66,20 @@ class LlamaCpp(EngineCache):
     """The cache of one server."""
 
     def __init__(
-        self, look: Look, *, slots: int | None = None, similarity: float | None = None, cache_reuse: int | None = None,
-        host_tokens: int | None = None, unified: bool | None = None, idle: bool | None = None, hybrid: bool = False,
-        window: int = 0, states: bool = False, swa_full: bool = False, checkpoints: int | None = None,
-        checkpoint_step: int | None = None, batch: int | None = None, ubatch: int | None = None,
+        self, find_rule: RuleLookup, *, slots: int | None = None, similarity: float | None = None,
+        cache_reuse: int | None = None, host_tokens: int | None = None, unified: bool | None = None,
+        idle: bool | None = None, hybrid: bool = False, window: int = 0, states: bool = False,
+        swa_full: bool = False, checkpoints: int | None = None, checkpoint_step: int | None = None,
+        batch: int | None = None, ubatch: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if (slots is not None and slots < 1) or (host_tokens is not None and host_tokens < 0):
             hint = "--what-if slots=1, --what-if host_tokens=0"
             raise LoreError("llama.cpp: a server has at least 1 slot, and at least no main memory", hint=hint)
         self._slots = [_Slot(number) for number in range(SLOTS if slots is None else slots)]
-        share = similarity if similarity is not None else look("slot_similarity", None, None)
+        share = similarity if similarity is not None else find_rule("slot_similarity", None, None)
         self._similarity = _round_single(SIMILARITY if share is None else share)
-        reuse = cache_reuse if cache_reuse is not None else int(look("cache_reuse", None, None) or 0)
+        reuse = cache_reuse if cache_reuse is not None else int(find_rule("cache_reuse", None, None) or 0)
         self._reuse = reuse if states or swa_full or not window else 0  # memories of two sizes are not shifted
         self._host = HOST_TOKENS if host_tokens is None else host_tokens
         self._is_host_guessed = host_tokens is None
@@ -93,7 +88,7 @@ class LlamaCpp(EngineCache):
         self._hybrid = hybrid and not window and not states
         self._resuming = None
         if window or states:
-            rule_options = (look("checkpoints", None, None), look("checkpoint_step", None, None))
+            rule_options = (find_rule("checkpoints", None, None), find_rule("checkpoint_step", None, None))
             options = (batch, ubatch, checkpoints, checkpoint_step)
             pairs = zip(options, (None, None, *rule_options), Batches(), strict=True)
             batch_options = [next(int(value) for value in values if value is not None) for values in pairs]

@@ -27,7 +27,7 @@ import math
 from heapq import heappop, heappush
 from itertools import count
 
-from lore.cache import UNKNOWN, Look, Prediction, Request, TreePath
+from lore.cache import UNKNOWN, Prediction, Request, RuleLookup, TreePath
 from lore.errors import LoreError
 from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest, StateLayers, WindowLayers
 from lore_plugins.engines.caches.measured import EngineCache, RequestLayout
@@ -46,14 +46,14 @@ class SGLang(EngineCache):
     """
 
     def __init__(
-        self, look: Look, *, page_size: int | None = None, capacity: int | None = None, policy: str = "lru",
+        self, find_rule: RuleLookup, *, page_size: int | None = None, capacity: int | None = None, policy: str = "lru",
         tree: str = "unified", chunked_prefill: int | None = None, window: int | None = None,
         window_capacity: int | None = None, states: bool = False, strategy: str | None = None,
         state_capacity: int | None = None, state_chunk: int | None = None, state_interval: int | None = None,
         hybrid: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        page = page_size if page_size is not None else int(look("block_tokens", None, None) or 1)
+        page = page_size if page_size is not None else int(find_rule("block_tokens", None, None) or 1)
         if page < 1 or min(capacity or 0, window_capacity or 0) < 0:
             raise LoreError("sglang: a page holds at least 1 token, and memory at least 0 pages", hint="page_size=1")
         self._radix = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")

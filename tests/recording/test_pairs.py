@@ -4,7 +4,8 @@ import json
 import os
 
 from formats.captures import CAPTURES
-from lore.recording.packed import PAIRS, find_pack, order_members
+from lore.recording.packed import find_pack, order_members
+from lore.recording.pairs import PAIRS
 
 SESSION = json.dumps({"session_id": "s"})
 
@@ -32,7 +33,9 @@ def reply(folder, name, at):
 
 
 def order(folder):
-    return [file.name.partition(".")[0] + "+" * file.orphan for file in order_members(str(folder), *pairs(folder))]
+    return [
+        file.name.partition(".")[0] + "+" * file.lacks_request for file in order_members(str(folder), *pairs(folder))
+    ]
 
 
 def pairs(folder):
