@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CENT = 0.01
 _FAST = "fast mode"  # as `cache.prices` names it
 _FAST_FIX = "; to do: switch it off (/fast in Claude Code)"
-_GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out|not recorded): )")
+_GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out[^:;]*|not recorded): )")
 _UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
 
 
