@@ -45,6 +45,7 @@ def test_foreign_database_is_recognised_by_its_tables(tmp_path, what):
 FILES = [
     ("T-1.json", {"v": 3, "id": "T-8d1c", "created": 1, "messages": []}, "a file of Amp"),
     ("s.jsonl", {"type": "session_start", "id": "x", "title": "t", "cwd": "/w"}, "a file of Droid"),
+    ("s.jsonl", {"type": "session", "id": "x", "createdAt": 0, "cwd": "/w", "delegationDepth": 0}, "a session of DSH"),
     (
         "updates.jsonl",
         {"method": "session/update", "params": {"update": {"sessionUpdate": "x"}}},

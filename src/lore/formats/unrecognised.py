@@ -62,6 +62,7 @@ FOREIGN_FILES = (
                 texts=(b'"T-',), folder="/amp/threads/"),
     ForeignFile("droid", "a file of Droid", "it records only the sums of a session",
                 members=frozenset(("type", "id", "title")), texts=(b'"session_start"',), folder="/.factory/sessions/"),
+    ForeignFile("dsh", "a session of DSH", LATER, members=frozenset(("type", "createdAt", "delegationDepth"))),
     ForeignFile("grok", "a file of Grok Build", "it records usage for each prompt of the user, not for each request",
                 members=frozenset(("method", "params")), texts=(b"sessionUpdate",), folder="/.grok/sessions/"),
     ForeignFile("vibe", "a file of Mistral Vibe", "it records only the sums of a session",

@@ -95,7 +95,8 @@ class Pi(LogReader):
             members = raw_members(line) or {}
             kind = members.get("type", b"")
             if kind == b'"session"':
-                return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
+                is_header = not {"timestamp", "cwd"}.isdisjoint(members) and "createdAt" not in members  # DSH's has it
+                return is_header and members.get("id", b"")[:1] == b'"'
             if kind != b'"title"':  # oh-my-pi's first line
                 is_message = "role" in (raw_members(members.get("message", b"")) or {})
                 is_known = text_in(kind) in _ENTRY_TYPES or (kind == b'"message"' and is_message)
