@@ -230,4 +230,7 @@ def _report(
         )
     if stopped:
         return common.INTERRUPTED
-    return common.exit_code(outcome.unjudged, failed=outcome.failed, judged=outcome.result.summary.files)
+    judged = outcome.result.summary.turns or len(
+        {*outcome.recordings}.difference(problem.file for problem in outcome.unjudged)
+    )
+    return common.exit_code(outcome.unjudged, failed=outcome.failed, judged=judged)
