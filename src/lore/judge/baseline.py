@@ -64,7 +64,7 @@ class BaselineRecorder:
         self._counts: Counter[str] = Counter()
 
     def add(self, finding: Finding, key: str, recording: str = "") -> None:
-        """Count a finding; `key` is the path of its file, the same on every machine, `recording` as in `content_key`."""
+        """Count a finding; `key` is its file's path, the same on every machine; `recording` as in `content_key`."""
         if not self._wants(finding.code, finding.name):
             return
         self._first.setdefault(finding.fingerprint, (key, finding))
