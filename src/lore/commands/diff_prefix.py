@@ -216,7 +216,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
         pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.current)
     )
     is_of_logs = not one_file and None not in (first.basis, second.basis)
-    if is_of_logs and not first.prompt.messages.common(second.prompt.messages):
+    if is_of_logs and first.prompt.messages.common(second.prompt.messages) < 2:  # at most the role of a message
         return replace(diff, causes=[], caches=[])  # two sessions: the second could read no message of the first
     return diff
 
