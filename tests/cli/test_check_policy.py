@@ -10,6 +10,7 @@ import pytest
 from cli.policies import clock, settings, sums, update, waste
 from cli.pooled import pooled
 from cli.running import lore, put, session
+from formats.claude import asked, log_bytes
 from lore.recording.inputs import inputs
 from model.making import body, dumps
 from report import sarif_rules
@@ -149,11 +150,50 @@ def test_unknown_code_in_option_is_an_error():
 # reports
 
 
-def test_recording_cut_in_its_first_request_exits_3():
+@pytest.mark.parametrize("command", ["check", "lint", "simulate"])
+def test_recording_cut_in_its_first_request_exits_2(command):
+    """The exit code is 3 if another recording was judged."""
+    whole = put("whole.jsonl", *unmarked(2, is_billed=False))
     put("cut.jsonl", Path(waste()).read_bytes().splitlines()[0][:-5])
-    for command in ("check", "lint"):
-        result = lore(command, "cut.jsonl")
-        assert (result.code, "not judged: cut.jsonl:1: unreadable line" in result.err) == (3, True)
+    for names, code in ((["cut.jsonl"], 2), (["cut.jsonl", whole], 3)):
+        result = lore(command, *names)
+        assert (result.code, "not judged: cut.jsonl:1: unreadable line" in result.err) == (code, True)
+
+
+def test_session_without_requests_says_nothing_was_judged():
+    put("empty.jsonl", log_bytes(asked("u1", "a question")))
+    result = lore("check", "empty.jsonl")
+    assert (result.code, result.err) == (0, "nothing was judged: no request in 1 recording\n")
+    assert "no request is recorded: nothing can be predicted\n" in lore("simulate", "empty.jsonl").out
+
+
+def unmarked(lines: int, *, is_billed: bool, cached_title: bool = False) -> list[bytes]:
+    """Three requests of one conversation without cache breakpoints, and perhaps a short call that reads a cache."""
+    usage = {"input_tokens": 9 * lines, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    texts = ["one", "two", "three", "four", "five"]
+    requests = [
+        {"model": "claude-opus-4-8", "system": "Read the code before you write. " * lines, "max_tokens": 9,
+         "messages": [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts[:count])]}
+        for count in (1, 3, 5)
+    ]  # fmt: skip
+    records = [{"request": request, **({"usage": usage} if is_billed else {})} for request in requests]
+    if cached_title:
+        title = {**requests[0], "system": "Name this.", "messages": [{"role": "user", "content": "a title?"}]}
+        records.insert(1, {"request": title, "usage": {**usage, "cache_read_input_tokens": 2000}})
+    return list(map(dumps, records))
+
+
+@pytest.mark.parametrize(("fields", "severity"), [
+    ({"lines": 900, "is_billed": True}, "error"),
+    ({"lines": 900, "is_billed": False}, "error"),
+    ({"lines": 200, "is_billed": True}, "error"),  # near the minimum by the estimate, above it by the usage
+    ({"lines": 900, "is_billed": True, "cached_title": True}, "warning"),
+])  # fmt: skip
+def test_check_exits_1_if_no_request_is_cached(fields, severity):
+    put("a.jsonl", b"\n".join(unmarked(**fields)))
+    result = lore("check", "a.jsonl", "--json")
+    found = [(finding["code"], finding["severity"]) for finding in result.json["findings"]]
+    assert (result.code, found) == (int(severity == "error"), [("LORE114", severity)])
 
 
 def test_named_empty_file_is_a_finding_beside_others():
@@ -324,11 +364,11 @@ def test_unreadable_rules_are_an_error():
     assert (result.code, "own.toml" in result.err) == (2, True)
 
 
-@pytest.mark.parametrize(("command", "code"), [("check", 2), ("lint", 2), ("check", 3)])
-def test_run_that_ends_early_still_writes_reports(command, code):
-    put("bad.jsonl", b"a text\n" if code == 2 else dumps(body("a" * 200))[:80])
+@pytest.mark.parametrize(("command", "is_text"), [("check", True), ("lint", True), ("check", False)])
+def test_run_that_ends_early_still_writes_reports(command, is_text):
+    put("bad.jsonl", b"a text\n" if is_text else dumps(body("a" * 200))[:80])
     run_result = lore(command, "bad.jsonl", "--report=junit=j.xml", "--report=sarif=s.json", "--report=github")
-    assert run_result.code == code
+    assert run_result.code == 2
     case = ElementTree.parse("j.xml").find(".//testcase")
     assert case is not None
     assert (case.get("name"), [part.tag for part in case][:1]) == ("bad.jsonl", ["error"])
@@ -376,12 +416,27 @@ def test_update_baseline_makes_next_run_pass():
     assert sums(*paths, "--baseline", "b.json")[::2] == (0, [])
 
 
-def test_baseline_of_another_folder_is_pointed_out(monkeypatch):
+def test_baseline_knows_findings_of_a_moved_recording():
+    update("logs", waste("logs/r.jsonl"))
+    os.makedirs("logs/2026")
+    os.rename("logs/r.jsonl", "logs/2026/renamed.jsonl")
+    assert sums("logs", "--baseline", "b.json")[::2] == (0, [])
+    waste("logs/r.jsonl")  # the file of the baseline is there again, so the other is a copy that it does not have
+    code, summary, _ = sums("logs", "--baseline", "b.json")
+    assert (code, summary["known"], summary["waste"]) == (1, 2, 2)
+
+
+def test_baseline_knows_no_other_recording_in_place_of_a_deleted_one():
+    update(waste())
+    os.remove("r.jsonl")
+    code, summary, codes = sums(waste("new.jsonl", hours=(4, 5, 6)), "--baseline", "b.json")
+    assert (code, summary["known"], codes[:2]) == (1, 0, ["LORE101", "LORE101"])
+
+
+def test_baseline_holds_in_another_folder(monkeypatch):
     update(waste("logs/r.jsonl"))
-    assert "no finding" not in lore("check", "logs", waste("new.jsonl"), "--baseline", "b.json").err
     monkeypatch.chdir("logs")
-    result = lore("check", "r.jsonl", "--baseline", "../b.json")
-    assert (result.code, "no finding of this run is in ../b.json; its paths count from" in result.err) == (1, True)
+    assert sums("r.jsonl", "--baseline", "../b.json")[::2] == (0, [])
 
 
 def test_exit_3_names_file_and_reason():

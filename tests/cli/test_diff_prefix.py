@@ -7,6 +7,7 @@ import pytest
 from cli.running import compacted, lore, put
 from cli.test_overview import claude
 from cli.test_simulate import LONG, body, capture, usage
+from formats.claude import answered, asked, log_bytes, text
 from model.making import dumps
 
 THREE = (
@@ -142,3 +143,12 @@ def test_prediction_is_that_of_simulate_after_prompt_shrank():
     (turn,) = [turn for turn in lore("simulate", name, "--json").json["turns"] if turn["turn"] == 2]
     ((prediction,),) = caches(name)
     assert prediction[1] == turn["predicted"]["read_tokens"] == 6_010
+
+
+def test_two_sessions_have_no_cause_and_no_fix():
+    for name in ("a", "b"):
+        put(
+            f"{name}.jsonl", log_bytes(asked("u1", f"the question of {name}"), answered("a1", name, text("well"), "u1"))
+        )
+    result = lore("diff-prefix", "a.jsonl", "b.jsonl", "--json").json
+    assert (result["relation"], result["causes"], result["caches"]) == ("unrelated", [], [])

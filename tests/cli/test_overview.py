@@ -184,7 +184,9 @@ def test_subagents_without_logs_make_the_cost_at_least():
     assert ": at least $" in shown
     assert "not in the cost: 1 subagent whose logs were not read (70k tokens)\n" in shown
     path = run_overview()["biggest"]["path"]
-    assert "note: not in the cost: 1 subagent whose logs were not read (70k tokens)\n" in lore("simulate", path).out
+    simulated = lore("simulate", path).out
+    assert "note: not in the cost: 1 subagent whose logs were not read (70k tokens)\n" in simulated
+    assert "\ncost: at least $" in simulated
     lore("simulate", path, "--report", "html=page.html")
     assert "1 subagent whose logs were not read (70k tokens)." in Path("page.html").read_text()
     assert "at least $" in lore("sessions").out

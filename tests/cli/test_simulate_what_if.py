@@ -164,7 +164,7 @@ def test_bare_what_if_tries_short_life_of_hour_writes():
     saved, _ = what_if(path)
     assert saved["ttl=5m"]["tokens"] == 0 < saved["ttl=5m"]["saved"]
     output = lore("simulate", path, "--what-if").out
-    assert re.search(r"ttl=5m: saves \$[\d.]+ of \$[\d.]+ \(a 5-minute write costs", output), output
+    assert re.search(r"ttl=5m: saves \$[\d.]+, [\d.]+ % \(a 5-minute write costs", output), output
     assert "ttl=1h" not in output
 
 
@@ -196,7 +196,7 @@ def test_loss_without_cause_has_no_fix():
     result = lore("simulate", path, "--json").json
     assert [turn["unexplained_tokens"] for turn in result["turns"]] == [0, 0, 11_500, 0]
     assert (result["totals"]["unexplained_tokens"], result["totals"]["waste_tokens"]) == (11_500, 0)
-    assert "not simulated: 11,500 tokens in 1 turn that nothing explains (LORE301)" in notes
+    assert "not simulated: 11,500 tokens in 1 turn with no certain cause (LORE301)" in notes
     assert any("which record no breakpoints" in note for note in notes)
     out = lore("simulate", path).out
     assert "re-billed, no certain cause: 11,500 tokens ($" in out
@@ -342,14 +342,15 @@ def test_what_if_cause_requires_a_code():
 def test_only_changes_that_save_are_ranked():
     """A fix that costs $0.0385 more, and one that saves 0 tokens, are listed separately."""
     lines = lore("simulate", moved(), "--what-if").out.splitlines()
-    at = lines.index("largest savings (estimated):")
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("largest savings (of $")]
+    assert lines[at].endswith(", estimated):")
     assert [line.split(":")[0].strip() for line in lines[at + 1 :]] == [
         "cause=LORE102 tools-reordered",
         "fix",
         "simulated, no saving",
     ]
     lines = lore("simulate", moved(), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out.splitlines()
-    assert "largest savings (estimated):" not in lines
+    assert not any(line.startswith("largest savings") for line in lines)
     (trial,) = [line for line in lines if line.startswith("simulated, ")]
     assert trial.startswith("simulated, no saving: ttl=1h (costs $0.0")
 
@@ -408,3 +409,35 @@ def test_cold_summary_saves_what_it_wastes():
     assert (finding["code"], finding["lost_dollars"]) == ("LORE171", pytest.approx(0.1566))
     assert what_if("session.json", "cause=LORE171")[0]["cause=LORE171"]["saved"] == pytest.approx(0.1566)
     assert "prefix     the bytes of these two requests were not compared" in lore("diff-prefix", "session.json").out
+
+
+def test_what_if_output_begins_with_cost_and_savings():
+    cost, heading, *savings = lore("simulate", moved(), "--what-if").out.splitlines()[1:]
+    assert (cost[:6], heading[:15]) == ("cost: ", "largest savings")
+    assert savings[0].startswith("  cause=LORE102 tools-reordered: saves $")
+    assert "turn        time (UTC)" in lore("simulate", moved(), "--what-if", "--all").out
+
+
+def test_best_saving_is_first_whatever_was_asked_first():
+    args = [word for change in ("cause=LORE102", "ttl=5m") for word in ("--what-if", change)]
+    path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 20_500, 500, True))
+    lines = lore("simulate", path, moved(), *args).out.splitlines()
+    savings = [
+        (line.split(":")[0].strip(), float(line.split("$")[1].split(",")[0])) for line in lines if ": saves $" in line
+    ]
+    assert [name for name, _ in savings] == ["ttl=5m", "cause=LORE102 tools-reordered"]
+    assert savings[0][1] > savings[1][1]
+
+
+def test_expiry_after_an_hour_suggests_no_hour():
+    notes = what_if(talk(hour=True, pause=90))[1]
+    assert "ttl=1h" not in "".join(notes)
+    assert "what an hour saves" not in lore("simulate", talk(hour=True, pause=90)).out
+    assert "what an hour saves" in lore("simulate", talk(hour=False, pause=30)).out
+
+
+def test_unusable_change_is_only_named_with_its_reason():
+    output = lore("simulate", talk(hour=True, pause=1), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out
+    assert "no saving" not in output
+    assert "ttl=1h is what was recorded: " in output
+    assert "breakpoints=auto changes nothing here: " in output

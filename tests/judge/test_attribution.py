@@ -174,7 +174,7 @@ def test_verdict_that_contradicts_strong_evidence_leads():
     assert lead.also[0].qualifiers == ("contradicted",)
     ((_, finding),) = findings_of(talk.verdict.pair, PLACE)
     assert (finding.actor, finding.also[0].contradicted) == ("author", True)
-    assert "the provider's verdict rules out generation-settings-changed" in finding.message
+    assert "ruled out by the provider's verdict: generation-settings-changed" in finding.message
     assert finding.lost_tokens == 2_300
 
 

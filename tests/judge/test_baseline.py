@@ -53,13 +53,13 @@ def test_baseline_file_is_readable():
 
 def test_known_finding_is_used_up():
     known_findings = store.KnownFindings(store.decode(baseline(*SOME[:2]), "b"))
-    assert [known_findings.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]
-    assert not known_findings.take(SOME[3].fingerprint)
+    assert [known_findings.take(SOME[0]) for _ in range(3)] == [True, True, False]
+    assert not known_findings.take(SOME[3])
 
 
 def test_unmatched_entry_is_stale():
     known_findings = store.KnownFindings(store.decode(baseline(*SOME), "b"))
-    known_findings.take(SOME[0].fingerprint)
+    known_findings.take(SOME[0])
     messages = [
         entry.message for entry in store.find_stale(known_findings, Place("b"), lambda entry: entry.path == "a.jsonl")
     ]
@@ -72,7 +72,17 @@ def test_unmatched_entry_is_stale():
 def test_entry_doubled_by_merge_counts_once():
     entry = store.BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
     known_findings = store.KnownFindings(store.Baseline(findings=(entry, entry)))
-    assert [known_findings.take("f") for _ in range(3)] == [True, True, False]
+    known = replace(SOME[0], fingerprint="f")
+    assert [known_findings.take(known) for _ in range(3)] == [True, True, False]
+
+
+def test_finding_of_a_moved_session_is_known_once():
+    recorder = store.BaselineRecorder()
+    recorder.add(SOME[0], "a.jsonl", "session 1")
+    known_findings = store.KnownFindings(store.Baseline(findings=tuple(recorder.entries())), lambda _: True)
+    moved = replace(SOME[0], fingerprint="of another path")
+    sessions = "", "session 2", "session 1", "session 1"
+    assert [known_findings.take(moved, session) for session in sessions] == [False, False, True, False]
 
 
 @each("code, fields, known", [

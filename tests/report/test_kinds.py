@@ -206,8 +206,17 @@ def test_long_recording_hides_no_other_annotation():
     lines = text("github", checked(*long, found(path="b.jsonl", message="moved"))).splitlines()
     assert len(lines) == 2
     assert "line=2," in lines[0]
-    assert "::turns 2, 3, 4, 5, 6, 7 and 32 more of agent-1: turn 2: m2. 779 tokens " in lines[0]
+    assert "::turns 2, 3, 4, 5, 6, 7 and 32 more of agent-1, of which turn 2: m2. 779 tokens " in lines[0]
     assert "file=b.jsonl," in lines[1]
+
+
+def test_annotation_has_no_grounds_and_one_full_stop():
+    message = "text became …abc…; also seen: another cause; ruled out: expiry"
+    annotation, second = text(
+        "github", checked(found(message=message), found(path="b", message="it moved"))
+    ).splitlines()
+    assert "::turn 2 of agent-1: text became …abc… fix (agent author): " in annotation
+    assert "::turn 2 of agent-1: it moved. fix (agent author): " in second
 
 
 # who can act

@@ -223,11 +223,9 @@ def _report(
     for note in outcome.notes:
         common.tell(note)
     common.name_unjudged(outcome.unjudged)
-    if options.baseline and outcome.failed and not context.update and not outcome.result.summary.known:
-        common.tell(
-            f"no finding of this run is in {options.baseline}; its paths count from the folder of lore.toml, else from"
-            " the folder in which lore runs"
-        )
     if stopped:
         return common.INTERRUPTED
-    return common.exit_code(outcome.unjudged, failed=outcome.failed, judged=outcome.result.summary.files)
+    judged = outcome.result.summary.turns or len(
+        {*outcome.recordings}.difference(problem.file for problem in outcome.unjudged)
+    )
+    return common.exit_code(outcome.unjudged, failed=outcome.failed, judged=judged)

@@ -213,9 +213,13 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     pair = _pair_of(first, second, comparison, same_chain=same_chain)
     comparison.predict(pair.previous)
     place = Place(paths[1], audience=comparison.audience or ("user" if second.basis is not None else "author"))
-    return PairFigures(pair.previous, comparison).describe(
+    diff = PairFigures(pair.previous, comparison).describe(
         pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.current)
     )
+    is_of_logs = not one_file and None not in (first.basis, second.basis)
+    if is_of_logs and first.prompt.messages.common(second.prompt.messages) < 2:  # at most the role of a message
+        return replace(diff, causes=[], caches=[])  # two sessions: the second could read no message of the first
+    return diff
 
 
 def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chain: bool) -> Pair:

@@ -112,7 +112,7 @@ def run(options: LintOptions) -> int:
         from lore.commands.pages import write_report_page
 
         write_report_page(page, result, [], context, verbose=verbose, colour=options.color)
-    return common.exit_code(unjudged, failed=result.summary.errors > 0, judged=result.summary.files)
+    return common.exit_code(unjudged, failed=result.summary.errors > 0, judged=result.summary.requests)
 
 
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"

@@ -11,7 +11,7 @@ from lore.cache.rules import FOR_READING, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
 from lore.errors import LoreError
-from lore.judge.totals import is_unjudged
+from lore.judge.totals import list_unjudged
 from lore.model.patterns import matches_shell
 from lore.model.results import copy_fields
 from lore.model.results.simulate import RuleResult, RulesResult, SimulateResult
@@ -139,7 +139,9 @@ def _answer(
         elif options.by:
             write_reliability(result, common.out(options.color))
         else:
-            write_simulated(result, common.out(options.color), every=options.every, verbose=options.verbose)
+            only = bool(options.what_if) and not (options.every or options.verbose)
+            out = common.out(options.color)
+            write_simulated(result, out, every=options.every, verbose=options.verbose, changes_only=only)
         if result.interrupted and (options.as_json or options.by):
             common.tell(describe_interruption(result.interrupted))
         if page is not None and not result.interrupted:
@@ -152,7 +154,9 @@ def _answer(
             )  # fmt: skip
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
-    unjudged = [problem for result in results[:1] for problem in result.problems if is_unjudged(problem)]
+    problems = results[0].problems if results else []
+    with_turns = {turn.path for result in results[:1] for turn in result.turns}
+    unjudged = [problem for problem in problems if list_unjudged([problem], problem.file in with_turns)]
     common.name_unjudged(unjudged)
     return common.exit_code(unjudged, judged=sum(len(result.turns) for result in results))
 

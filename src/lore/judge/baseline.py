@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError, Where
 from lore.judge.findings import finding as make_finding
-from lore.judge.findings import lasting_chain, lasting_path
+from lore.judge.findings import fingerprint, lasting_chain, lasting_path
 from lore.judge.policy import EVERYTHING, Ruling
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -44,6 +44,7 @@ class BaselineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     json_path: str | None = None
     message: str = ""
     count: int = 1
+    content: str | None = None  # see `content_key`; None: its recording has no content that identifies it
 
 
 class Baseline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,26 +60,36 @@ class BaselineRecorder:
     def __init__(self, option_ruling: Ruling = EVERYTHING) -> None:
         self._wants = option_ruling.wants
         self._first: dict[str, tuple[str, Finding]] = {}
+        self._contents: dict[str, str | None] = {}
         self._counts: Counter[str] = Counter()
 
-    def add(self, finding: Finding, key: str) -> None:
-        """Count a finding; `key` is the path of its file, the same on every machine."""
+    def add(self, finding: Finding, key: str, recording: str = "") -> None:
+        """Count a finding; `key` is its file's path, the same on every machine; `recording` as in `content_key`."""
         if not self._wants(finding.code, finding.name):
             return
         self._first.setdefault(finding.fingerprint, (key, finding))
+        self._contents[finding.fingerprint] = content_key(finding, recording)
         self._counts[finding.fingerprint] += 1
 
     def entries(self) -> Iterator[BaselineEntry]:
         """Yield an entry for each fingerprint that was counted."""
-        for fingerprint, count in self._counts.items():
-            key, first = self._first[fingerprint]
+        for name, count in self._counts.items():
+            key, first = self._first[name]
             # An entry must not depend on which of two findings with one fingerprint came first.
             message = f"{first.name} in {first.section}" if first.section and first.json_path else first.name
             chain, place = lasting_chain(first.chain), lasting_path(first.json_path)
             yield BaselineEntry(
-                fingerprint=fingerprint, code=first.code, path=mask(key), chain=chain and mask(chain),
-                json_path=place and mask(place), message=message, count=count,
+                fingerprint=name, code=first.code, path=mask(key), chain=chain and mask(chain),
+                json_path=place and mask(place), message=message, count=count, content=self._contents[name],
             )  # fmt: skip
+
+
+def content_key(finding: Finding, recording: str) -> str | None:
+    """Return a key by which a finding is recognised in a recording that was renamed or moved; None if it has none.
+
+    `recording` identifies the recording by its content; empty: nothing does.
+    """
+    return fingerprint(finding.code, recording, finding.chain, finding.json_path) if recording else None
 
 
 def can_have_entry(finding: Finding) -> bool:
@@ -88,18 +99,24 @@ def can_have_entry(finding: Finding) -> bool:
 
 
 class KnownFindings:
-    """The findings of a baseline, each used up once."""
+    """The findings of a baseline, each used up once; `is_gone` returns whether the file of an entry does not exist."""
 
-    def __init__(self, baseline: Baseline) -> None:
+    def __init__(self, baseline: Baseline, is_gone: Callable[[BaselineEntry], bool] = lambda _: False) -> None:
         ranked = sorted(baseline.findings, key=lambda entry: entry.count)
         self._entries = {entry.fingerprint: entry for entry in ranked}  # the one that counts most
         self._remaining = Counter({name: entry.count for name, entry in self._entries.items()})
+        self._moved: dict[str, list[str]] = {}  # fingerprints of entries whose recording may have moved, by content
+        for name, entry in self._entries.items():
+            if entry.content is not None and is_gone(entry):
+                self._moved.setdefault(entry.content, []).append(name)
 
-    def take(self, fingerprint: str) -> bool:
-        """Return whether a finding is known, and use it up."""
-        if self._remaining[fingerprint] <= 0:
+    def take(self, finding: Finding, recording: str = "") -> bool:
+        """Return whether a finding is known, and use it up; `recording` as in `content_key`."""
+        names = (finding.fingerprint, *self._moved.get(content_key(finding, recording) or "", ()))
+        name = next((name for name in names if self._remaining[name] > 0), None)
+        if name is None:
             return False
-        self._remaining[fingerprint] -= 1
+        self._remaining[name] -= 1
         return True
 
     def unused(self) -> Iterator[tuple[BaselineEntry, int]]:

@@ -59,14 +59,14 @@ def _also(finding: Finding) -> Iterator[str]:
         if isinstance(other.evidence, WithinBlock):
             yield other.message
         elif other.code != finding.code and other.contradicted:
-            contradicted.append(f"{other.name} ({other.message})")
+            contradicted.append(other.name)
         elif other.code != finding.code:
             verdict = isinstance(other.evidence, ProviderSaid)  # it confirms the cause and is not another one
             others.append(other.message if verdict else f"{other.name}: {other.message}")
     if others:
         yield f"also seen: {'; '.join(others)}"
     if contradicted:
-        yield f"the provider's verdict rules out {'; '.join(contradicted)}"
+        yield f"ruled out by the provider's verdict: {', '.join(contradicted)}"
 
 
 def _lead(finding: Finding) -> str:

@@ -98,6 +98,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     error: LoreError | None = None  # the file is the only input of the run, and cannot be judged
     ledger: Ledger | None = None  # if tables are written
     long_turns: int = 0  # turns of a session log with a prompt of over `LONG_PROMPT` tokens
+    content: str = ""  # identifies the recording for a baseline, wherever it is: its session, else its beginning
 
 
 def encode(result: FileResult) -> bytes:
@@ -381,15 +382,17 @@ class RunTotals:
         self.excused.update(decision.by for turn in result.judged for decision in turn.found if decision.by >= 0)
         if any(turn.response_id in self._responses for turn in result.judged):
             for decided in _remove_copies(result, self._responses, self._chains):  # a baseline has them under each path
-                self._match_baseline(decided, result.key)
+                self._match_baseline(decided, result.key, result.content)
         self._chains.update((result.session, chain) for chain in result.turns if result.session)
         known_codes: set[str] = set()  # codes of findings that the baseline has
         for turn in result.judged:
             if turn.response_id:
                 self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
             if turn.found:
-                decisions = [self._match_baseline(decided, result.key) for decided in turn.found]
-                known_codes |= {decided.finding.code for decided in decisions if self._use_known(decided)}
+                decisions = [self._match_baseline(decided, result.key, result.content) for decided in turn.found]
+                known_codes |= {
+                    decided.finding.code for decided in decisions if self._use_known(decided, result.content)
+                }
                 self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
                 self._count_against_budgets(decisions, result.limited)
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
@@ -401,7 +404,7 @@ class RunTotals:
         self.longest = max(self.longest, (result.long_turns, next(iter(result.paths), "")))
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
-    def _match_baseline(self, decided: Decision, key: str) -> Decision:
+    def _match_baseline(self, decided: Decision, key: str, recording: str = "") -> Decision:
         """Return a finding as `known` if the baseline has it, and use up that entry; or record it in a new baseline.
 
         A break that is not selected is then `ignored`, so that it does not count against budgets.
@@ -411,19 +414,19 @@ class RunTotals:
         if not is_counted or not can_have_entry(finding):
             return decided
         if recorder is not None:
-            recorder.add(finding, key)
-        elif self._known_findings is None or not self._known_findings.take(finding.fingerprint):
+            recorder.add(finding, key, recording)
+        elif self._known_findings is None or not self._known_findings.take(finding, recording):
             return decided
         return decided._replace(out="ignored" if decided.out else "known")
 
-    def _use_known(self, decided: Decision) -> bool:
+    def _use_known(self, decided: Decision, recording: str) -> bool:
         """Return whether the baseline has a finding; use up its entry for a removed one about unjudged parts."""
         finding, known_findings = decided.finding, self._known_findings
         if decided.out == "known":
             return True
         if not decided.out or known_findings is None or not is_unjudged(finding):
             return False
-        return known_findings.take(finding.fingerprint)
+        return known_findings.take(finding, recording)
 
     def _count(self, result: FileResult) -> None:
         """Add a file's counts. A session of several files counts once, a file without a session id as one."""

@@ -33,7 +33,7 @@ from lore.judge.prices import CURRENCY, exact, sum_known
 from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, fix_of
 from lore.model.events import Usage
-from lore.model.evidence import ReadPlateau, SharedBlock
+from lore.model.evidence import Paused, ReadPlateau, SharedBlock
 from lore.model.limits import COMBINED_CAUSES
 from lore.model.results import CauseResult
 from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
@@ -200,7 +200,7 @@ _LIFETIME_FIXES = {
     (SHORT, ""): 'Leave "ttl" out of "cache_control": entries then live five minutes.',
 }
 _NO_FIX = {
-    **dict.fromkeys(UNEXPLAINED, "that nothing explains"),
+    **dict.fromkeys(UNEXPLAINED, "with no certain cause"),
     BY_VERDICT: "for which only the provider says that the client changed something",
 }
 _ALREADY = {
@@ -238,11 +238,9 @@ class SimulatedRun(NamedTuple):
     @property
     def worth_trying(self) -> list[str]:
         """Changes, as `KEY=VALUE`, that may save: longer life if short entries expired, shorter life, breakpoints."""
-        paid = self.result.totals.by_price.keys()
-        is_short = not paid or bool(paid & {"write", "write_5m"})
-        has_lifetimes = not _WITH_LIFETIMES.isdisjoint(turn.cache for turn in self.result.turns)
-        has_expiries = has_lifetimes and any(cause.code == Code.CACHE_EXPIRED for cause in self.breaks)
-        may_save = ((TTL, has_expiries and is_short), (SHORT, "write_1h" in paid), (AUTO, bool(self.bodies)))
+        has_early_expiries = bool([*_early_expiries(self.result)])
+        is_long = "write_1h" in self.result.totals.by_price
+        may_save = ((TTL, has_early_expiries), (SHORT, is_long), (AUTO, bool(self.bodies)))
         return [text for text, applies in may_save if applies]
 
 
@@ -533,11 +531,18 @@ def describe_left_out(base: SimulatedRun) -> Iterator[str]:
 
 def suggest_longer_life(base: SimulateResult) -> Iterator[str]:
     """Yield the command that simulates a longer lifetime, if entries expired."""
-    lost = [turn.lost_tokens or 0 for turn in base.turns if turn.cause and turn.cause.code == Code.CACHE_EXPIRED]
-    paid = base.totals.by_price.keys()
-    short = not paid or paid & {"write", "write_5m"}
-    if any(lost) and short and {turn.cache for turn in base.turns} & _WITH_LIFETIMES:
-        yield f"{sum(lost):,} tokens were written again after pauses: --what-if {TTL} says what an hour saves"
+    lost = sum(_early_expiries(base))
+    if lost:
+        yield f"{lost:,} tokens were written again after pauses: --what-if {TTL} says what an hour saves"
+
+
+def _early_expiries(base: SimulateResult) -> Iterator[int]:
+    """Yield the tokens that each expiry lost whose entries did not live an hour, at caches that offer one."""
+    for turn in base.turns:
+        for cause in turn.causes if turn.cache in _WITH_LIFETIMES else ():
+            evidence = cause.evidence
+            if cause.code == Code.CACHE_EXPIRED and isinstance(evidence, Paused) and evidence.lifetime != ONE_HOUR:
+                yield cause.lost_tokens or 0
 
 
 def turns_of(count: int) -> str:

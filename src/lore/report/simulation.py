@@ -10,6 +10,7 @@ from lore.judge.messages import describe_ruled_out
 from lore.judge.prices import sum_known
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, Code, kind_in_words
+from lore.model.deferred import pattern
 from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
@@ -41,6 +42,7 @@ _UNITS = {
 }  # fmt: skip
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
+_WITHOUT_EFFECT = pattern("is what was recorded:|changes nothing here:|: no turn has this cause")  # of notes on changes
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
 _WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
@@ -53,12 +55,15 @@ _TURN_COLUMNS = (
 
 
 def write_simulated(
-    result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False, turns: bool = True
+    result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False, turns: bool = True,
+    changes_only: bool = False,
 ) -> None:  # fmt: skip
     """Write turns (`every` one, or those that lost tokens), measured reads, sums, savings and notes.
 
-    `verbose` adds statistics and groups; without `turns`, neither turns nor measured reads are written.
+    `verbose` adds statistics and groups; without `turns`, neither turns nor measured reads are written; with
+    `changes_only` only the cost, the savings and the notes.
     """
+    turns = turns and not changes_only
     measured = result.measured if turns and isinstance(result.measured, MeasuredResult) else None
     if result.turns or measured is None:
         cache = f"cache: {result.cache or 'as served'}"
@@ -69,11 +74,15 @@ def write_simulated(
             draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
-        _write_sums(result, out)
-        out.print(_describe_agreement(result.agreement))
-        if verbose:
-            _write_shares_read(result.reliability[:1], out)
-        _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
+        _write_cost(result, out)
+        if not result.turns:
+            out.print("no request is recorded: nothing can be predicted")
+        elif not changes_only:
+            _write_sums(result, out)
+            out.print(_describe_agreement(result.agreement))
+            if verbose:
+                _write_shares_read(result.reliability[:1], out)
+            _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
         _write_changes(result, out, verbose=verbose or out.is_page)
         for note in result.notes:
             out.print(line((f"note: {note}", "dim")))
@@ -165,7 +174,7 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
         out.print(line(f"  {name:<{size}} ", (bars, colour)))
 
 
-def _write_sums(result: results.SimulateResult, out: Console) -> None:
+def _write_cost(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
         prices = format_prices(totals.by_price, totals.billed)
@@ -179,7 +188,10 @@ def _write_sums(result: results.SimulateResult, out: Console) -> None:
         out.print(text)
     if isinstance(cost.recorded, float):
         out.print(f"cost as recorded: {format_money(cost.recorded)}")
-    sums = Summary()
+
+
+def _write_sums(result: results.SimulateResult, out: Console) -> None:
+    totals, sums = result.totals, Summary()
     for turn in result.turns:
         count_losses(turn.causes, sums)
     for styled in describe_rebilled(sums):
@@ -252,13 +264,15 @@ def _write_groups(groups: Sequence[results.GroupResult], out: Console) -> None:
 
 
 def _write_changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
-    """Write the changes that save, then those that save nothing and those whose saving is unknown."""
-    changes, cost = result.what_if, result.totals.cost
+    """Write the changes that save, the best first, then those that save nothing and those whose saving is unknown."""
+    cost = result.totals.cost
     total_cost = cost.predicted if cost.billed is None else cost.billed
-    saving_changes = [change for change in changes if change.saves]
+    saving_changes = sorted((change for change in result.what_if if change.saves), key=_value_of, reverse=True)
     missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
     if saving_changes:
-        out.print(line(("largest savings (estimated):", "bold")))
+        of_cost = f"of {format_money(total_cost)}, " if total_cost else ""
+        each = "; each change by itself" if len(saving_changes) > 1 else ""
+        out.print(line((f"largest savings ({of_cost}estimated{each}):", "bold")))
     for change in saving_changes if verbose else saving_changes[:_CHANGES_SHOWN]:
         names = [CODES[code].name for code in change.change.removeprefix("cause=").split(",") if code in CODES]
         label = " ".join(filter(None, (change.change, ", ".join(names))))
@@ -266,15 +280,21 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
     without_saving, unknown_savings = list[str](), list[str]()
-    for change in changes:
+    for change in result.what_if:
+        if change.saves or any(change.change in note for note in result.notes if _WITHOUT_EFFECT.search(note)):
+            continue  # a note says why it changes nothing
         if change.saved is None and not change.turns:
             unknown_savings.append(change.change)
-        elif not change.saves:
+        else:
             extra = f" (costs {format_money(-change.saved)} more)" if change.saved and change.saved < 0 else ""
             without_saving.append(f"{change.change}{extra}")
     for label, names in (("simulated, no saving", without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
+
+
+def _value_of(change: results.Saving) -> tuple[float, int]:
+    return change.saved or 0.0, change.tokens
 
 
 def _describe_saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
@@ -286,7 +306,8 @@ def _describe_saving(change: results.Saving, total_cost: float | None, *, is_mis
     reason = "; ".join(reasons) or "the same tokens at other prices"
     if not change.saved:
         return reason
-    return f"saves {format_money(change.saved)}{f' of {format_money(total_cost)}' if total_cost else ''} ({reason})"
+    share = f", {_percent(change.saved / total_cost)}" if total_cost else ""
+    return f"saves {format_money(change.saved)}{share} ({reason})"
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:

@@ -329,20 +329,24 @@ class _Simulator(NamedTuple):
         if not recordings and not stopped:
             raise no_recordings(self.path, self.job.looked, by_time=self.job.accepts is not None)
         as_of = None if rules.as_of is None else rules.as_of.isoformat()
-        notes = [*_notes(sums.turns, rules, simulation), *self._absent_work(simulation)]
+        absent = self._absent_work(simulation)
+        notes = [*_notes(sums.turns, rules, simulation), *filter(None, [absent])]
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems)
+        if absent and result.totals.cost.billed is not None:
+            cost = replace(result.totals.cost, at_least=True)
+            result = replace(result, totals=replace(result.totals, cost=cost))
         if measuring is not None:
             result = replace(result, measured=measuring.result())
         if stopped:
             result = replace(result, interrupted=Interruption(count, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
-    def _absent_work(self, simulation: Simulation) -> Iterator[str]:
-        """Yield a note about subagents and summaries whose requests are in no file."""
+    def _absent_work(self, simulation: Simulation) -> str:
+        """Return a note about subagents and summaries whose requests are in no file; empty if there are none."""
         logged = logged_work(file.path for file in self.files)
         works = [work for session, found in simulation.unlogged for work in absent_work([found], session, logged)]
         absent = sum_absent({work.name: work for work in works}.values())
-        yield from filter(None, [unpriced_parts(replace(Sums().result(""), **absent))])
+        return unpriced_parts(replace(Sums().result(""), **absent))
 
     def _report_error(self, file: Input, error: LoreError, problems: Problems) -> int:
         """Report an unreadable input, and return 1; 0 if it is passed over. Raise the error of the only input."""

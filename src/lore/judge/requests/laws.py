@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.counts import cached, pause_between, prompt_tokens
+from lore.cache.counts import cached, pause_between, prompt_tokens, sent_tokens
 from lore.cache.rules import minimum_tokens
 from lore.judge.findings import finding
 from lore.judge.pairs.pair import Pair
@@ -57,6 +57,7 @@ class Laws:
 
     def __init__(self, shared: Shared) -> None:
         self._rules, self._labels, self._linter = shared.rules, shared.labels, shared.linter
+        self._cached_chains = shared.cached_chains
         self._advised = shared.advised  # lint findings that were reported for an earlier chain of the recording
         self._breaches: dict[tuple[Code, str], _Breach] = {}  # by code, and by place if a request may have several
         self._defects: list[Defect] = []  # of the first request
@@ -76,6 +77,8 @@ class Laws:
         usage = turn.usage
         self._was_cached = self._was_cached or bool(usage and (usage.read_tokens or usage.write_tokens))
         self._turns += 1
+        if self._was_cached or (usage is None and turn.basis is None and turn.prompt.has_breakpoints):
+            self._cached_chains.add(turn.chain)
         self._find_below_minimum(turn)
         if turn.basis is not None or turn.prompt.partial or turn.prompt.fidelity == "rendered":
             return
@@ -121,13 +124,17 @@ class Laws:
             broken = breach.broken
             if self._is_frozen(breach):
                 continue
-            is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
-            yield finding(
+            is_missing = broken.code == Code.BREAKPOINTS_MISSING
+            is_unread = is_missing and self._unread > 0
+            result = finding(
                 broken.code, place, broken.evidence, at=breach.turn, section=broken.section or None,
                 json_path=broken.path or None, times=breach.times, kind=broken.kind,
                 lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
                 tokens="estimated" if is_unread else None,
             )  # fmt: skip
+            # As in `lore lint`: an error if no request of the recording is cached.
+            is_uncached = is_missing and not self._cached_chains and breach.times == self._turns - 1
+            yield replace(result, severity="error") if is_uncached else result
         codes = {code for code, _ in self._breaches}
         for defect in self._defects:
             broken = defect.broken
@@ -204,7 +211,8 @@ class Laws:
         if cached(usage) or cached(pair.previous.usage):
             missing = self._uncached_history(turn, pair)
         else:
-            missing = request_laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
+            repeated_tokens = sent_tokens(pair.previous.usage)
+            missing = request_laws.missing_breakpoints(turn, pair.bytes.previous, self._rules, repeated_tokens)
         if missing is None:
             return
         path = request_laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)

@@ -277,18 +277,20 @@ def needs_breakpoints(turn: Turn) -> bool:
     return provider in ("anthropic", "bedrock", "vertex", "openrouter") or served_by(turn).provider == "anthropic"
 
 
-def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> d.BreakpointsMissing | None:
+def missing_breakpoints(
+    turn: Turn, size: int, rules: Callable[[], DatedRules], repeated_tokens: int = 0
+) -> d.BreakpointsMissing | None:
     """Return that a prompt has no breakpoint after enough text, although it needs one; None if it is well marked.
 
-    `size` bytes of the prompt will be sent again.
+    `size` bytes of the prompt are sent several times: `repeated_tokens` by the usage; if 0, as many as are estimated.
     """
     prompt = turn.prompt
     if not needs_breakpoints(turn) or size < FEWEST * BYTES_PER_TOKEN or prompt.auto_breakpoint:
         return None
     fewest = minimum_tokens(rules(), turn) or UNPUBLISHED
-    if size < fewest * BYTES_PER_TOKEN * UNDERRATED:
+    if not repeated_tokens and size < fewest * BYTES_PER_TOKEN * UNDERRATED:
         return None
-    tokens = round(size / BYTES_PER_TOKEN)
+    tokens = repeated_tokens or round(size / BYTES_PER_TOKEN)
     tokens = min(tokens, sent_tokens(turn.usage) or tokens)
     if tokens < fewest:
         return None

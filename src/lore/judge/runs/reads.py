@@ -68,6 +68,7 @@ class Shared(Struct, frozen=True):
     tolerance: float  # the share of a prompt by which a read may fall short of its prediction
     labels: tuple[str, ...] = ()  # beginnings of a program's own text, in addition to lore's list
     advised: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])  # lint findings reported so far
+    cached_chains: set[str] = field(default_factory=set[str])  # chains with a request that is cached, as far as known
     reads: ChainReads = field(default_factory=ChainReads)
 
 

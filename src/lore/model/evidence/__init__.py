@@ -436,9 +436,7 @@ class ProviderSaid(EvidenceFact, frozen=True):
     """The provider's verdict on a cache miss."""
 
     words = (
-        "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed by its "
-        "estimate}{unread:?, though usage shows that only {unread:,} tokens of this request were not read"
-        "|{missed_tokens:?; re-billed tokens are counted by usage}}"
+        "the provider reports {reason:?{reason}|{other}}{missed_tokens:? ({missed_tokens:,} tokens by its estimate)}"
     )
     reason: Own = ""  # the provider's word, if lore knows it
     other: Content = ""  # the provider's word, if lore does not know it

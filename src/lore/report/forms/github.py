@@ -19,7 +19,7 @@ from lore.model.mask import mask
 from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported, command_of, merge_findings
 from lore.report.plain import counted, path_below, visible
-from lore.report.sentences.findings import describe_cost_and_fix
+from lore.report.sentences.findings import describe_cost_and_fix, split_message
 
 SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -40,7 +40,10 @@ def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001
             fields["title"] = f"{finding.code} {finding.name}"
             escaped = {key: _escape(text).replace(":", "%3A").replace(",", "%2C") for key, text in fields.items()}
             properties = ",".join(f"{key}={text}" for key, text in escaped.items())
-            message = f"{turns}{': ' if turns else ''}{finding.message}. {describe_cost_and_fix(finding)}"
+            what = split_message(finding.message)[0]  # the step summary has the grounds
+            message = (
+                f"{turns and f'{turns}: '}{what}{'' if what.endswith('…') else '.'} {describe_cost_and_fix(finding)}"
+            )
             yield f"::{_LEVELS[name]} {properties}::{_escape(message)}"
         if len(findings) > room:
             hidden.append(counted(len(findings) - room, name))

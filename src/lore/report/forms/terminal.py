@@ -92,19 +92,22 @@ def is_priced_in_part(group: Sequence[Finding]) -> bool:
 
 
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
-    """Return findings worst first, each with its turns; if not `verbose`, those of one cause and place as one."""
+    """Return findings worst first, each with its turns; if not `verbose`, those of one cause and place as one.
+
+    If the turns of a group have different messages, the turn of the message that is kept follows the turns.
+    """
     merged = list[tuple[Finding, str]]()
     for group in group_findings(select_findings(findings, verbose=verbose), verbose=verbose):
         sums = _with_sums(group)
-        message = f"{_turn_of_message(sums, group)}{sums.message}"
-        merged.append((replace(sums, message=message), describe_turns(group)))
+        turns = ", of which ".join(filter(None, (describe_turns(group), _turn_of_message(sums, group))))
+        merged.append((sums, turns))
     return sorted(merged, key=lambda pair: _badness(pair[0]))
 
 
 def _turn_of_message(sums: Finding, group: Sequence[Finding]) -> str:
-    """Return the turn of a group's message, to precede it; empty if all turns have the same message."""
+    """Return the turn of a group's message; empty if all turns have the same message."""
     is_shared = len({finding.message for finding in group}) == 1
-    return "" if is_shared or sums.turn is None else f"turn {sums.turn}: "
+    return "" if is_shared or sums.turn is None else f"turn {sums.turn}"
 
 
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
@@ -145,6 +148,7 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
     out.print(line((f"{mark} {name_cause(sums)}", style), f" {where}" if where else ""))
     out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
     turn, change = _turn_of_message(sums, group), None if sums.evidence is None else sums.evidence.quoted_change()
+    turn = turn and f"{turn}: "
     if change is None:
         first, *grounds = split_message(sums.message)
         out.print(f"    {turn}{first.removeprefix(f'{sums.path} ')}")

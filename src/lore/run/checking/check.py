@@ -97,7 +97,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     files = _list_files(paths, context, run, hidden_folders)
     previous = _read_baseline(context)
     recorder = BaselineRecorder(context.option_ruling) if context.update else None
-    known_findings = None if previous is None else KnownFindings(previous)
+    known_findings = None if previous is None else KnownFindings(previous, partial(_is_gone, context))
     totals, judged = RunTotals(known_findings, recorder), 0
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
@@ -138,6 +138,8 @@ def _notes(
     yield from unmatched_paths(totals, context)
     if 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
         yield "nothing was compared: each conversation has one request"
+    if sums.files and not sums.turns and not sums.copied and not totals.unjudged:
+        yield f"nothing was judged: no request in {counted(sums.files, 'recording')}"
     if not sums.files and not totals.unjudged:
         from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
@@ -213,6 +215,11 @@ def _could_match(totals: RunTotals, context: CheckContext, entry: BaselineEntry)
         return False
     if entry.path in totals.complete_keys:
         return True
+    return _is_gone(context, entry)
+
+
+def _is_gone(context: CheckContext, entry: BaselineEntry) -> bool:
+    """Return whether the file of a baseline's entry no longer exists."""
     is_elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
     return not is_elsewhere and not os.path.lexists(_path_of(entry.path, context.root))
 

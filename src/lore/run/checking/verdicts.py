@@ -6,6 +6,7 @@ import os
 import re
 from array import array
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +24,7 @@ from lore.judge.policy import EVERYTHING, NO_POLICY, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
-from lore.model.deferred import pattern
+from lore.model.deferred import pattern, sha256
 from lore.model.jsonslice import value_at
 from lore.model.ledger import Ledger
 from lore.model.limits import RECORD_BYTES
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_BEGINNING = 2048  # bytes that identify a recording without a session id
 SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
 
 
@@ -256,6 +258,9 @@ def _judge(
     result.summary.files += max(0, len(file.together) - 1)
     totals.finish(recording.state.id, recording.boundaries, recording.problems.kept, recording.problems.counts)
     result.is_complete = result.is_complete and not stopped
+    if context.path and not file.stream:
+        with suppress(LoreError):  # a folder without a session id has no beginning
+            result.content = recording.state.id or sha256(next(corpus.pieces(file.path), b"")[:_BEGINNING])
     result.paths = [corpus.show(path) for path in file.together or (file.path,)]
     if ledger is not None:
         result.ledger = ledger.ledger(result.unseen)
