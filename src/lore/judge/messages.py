@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from lore.model.cause import RuledOut
 from lore.model.codes import CODES, Code
 from lore.model.differences import BelowMinimum, Difference, Respelled, ResultRewritten
-from lore.model.evidence import Damage, ProviderSaid, WithinBlock
+from lore.model.evidence import Damage, NothingRead, ProviderSaid, WithinBlock
 from lore.model.fact import replace_texts
 from lore.model.mask import mask
 from lore.model.results import Finding
@@ -75,6 +75,8 @@ def _lead(finding: Finding) -> str:
         return "too short to be cached"
     if finding.code == Code.TAIL_REPLACED and finding.severity == "warning":
         return "the end of the prompt was replaced, and was longer than check.max_tail_tokens allows"
+    if isinstance(evidence, NothingRead):
+        return ""  # no read fell
     if "read-ends-there" in finding.qualifiers:
         return "the billed read ended where only the form of the content changed"
     is_doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"

@@ -163,9 +163,8 @@ class ComparedChain:
         """Add a cause to the pair if the log shows why a turn missed what the previous turn did not read either.
 
         Only in caches without breakpoints whose usage reports no writes. A turn that read nothing is compared with the
-        last one that read anything of the same history, whose prompt `previous` used last; a chain that never reads is
-        judged at its end (`runs.plateaus`). A turn that read something has a cause only if it is sure: reasoning that
-        the provider omits from this prompt on.
+        last one that read anything of the same history, whose prompt `previous` used last. A turn that read something
+        has a cause only if it is sure: reasoning that the provider omits from this prompt on.
         """
         cached, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         if not self._comparable or turn.basis is None or turn.changes or (pair is not None and pair.is_break):
@@ -176,12 +175,14 @@ class ComparedChain:
             return pair
         if cache_of(previous) != cache_of(turn) or not turn.extends(previous):
             return pair
-        base = with_read_tokens(previous, counts.prompt_tokens(previous.usage)) if read else self._memory.last_read
-        if base is None or cache_of(base) != cache_of(turn) or not turn.extends(base):
-            return pair
+        last = self._memory.last_read
+        is_same = last is not None and cache_of(last) == cache_of(turn) and turn.extends(last)
+        base = last if last is not None and is_same else previous
+        if read:
+            base = with_read_tokens(previous, counts.prompt_tokens(previous.usage))
         short = counts.shortfall(base, turn)
         fell = counts.significant_fall(base, short)
-        state = state_of() if fell else None
+        state = state_of() if fell or not read else None
         if state is None or not state.implicit or state.unchanged < state.entries:
             return pair  # its cache has breakpoints, or its history changed
         facts = replace(self._memory.facts(base, turn, EXTENDED, fell, state_of, previous), state=state)

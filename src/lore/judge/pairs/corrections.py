@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
-from lore.cache.served import served_by
+from lore.cache.served import is_transcript, served_by
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
 from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, find_dispute, is_remark, lost_tokens
@@ -34,6 +34,7 @@ from lore.prefix.overlap import PairSums, byte_size, compare_prompts, iterate_fr
 from lore.prefix.purpose import begins_user_turn
 
 NEAR = 0.15  # the share by which a place in tokens, estimated from bytes, may be wrong
+HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before its cost a day is reported
 SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
@@ -265,6 +266,20 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
     return pair
 
 
+def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
+    """Return a log's pair without a "nothing was read" cause if the previous prompt may be too short to be cached.
+
+    If the model's minimum is unknown, the highest of any provider counts.
+    """
+    if counts.first_pass_read(pair.current.usage) != 0 or not is_transcript(pair.current):
+        return pair
+    minimum = minimum_tokens(state.rules(), pair.previous)
+    if counts.prompt_tokens(pair.previous.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
+        return pair
+    causes = [cause for cause in pair.causes if not isinstance(cause.evidence, e.NothingRead)]
+    return replace(pair, causes=tuple(causes))
+
+
 def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with `little-lost` causes if usage shows that it lost less than a block, or 1 % of the prompt.
 
@@ -280,7 +295,7 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
         limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
     elif tokens:
         limit = block
-    if pair.short is None or tokens >= limit or isinstance(lead.evidence, e.ProviderSaid):
+    if pair.short is None or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
     changes: dict[str, Any] = {"override": "expected"} if pair.uncacheable or tokens < block else {}

@@ -35,17 +35,21 @@ _EDIT = pattern(rb'"((?:clear_|compact)\w{0,60})"')
 
 def unexplained(facts: PairFacts) -> Cause:
     """Return the cause of a fall that nothing explains, with everything that was examined."""
+    usage = facts.previous.usage
+    evidence: e.Evidence = e.NothingRead(counts.prompt_tokens(usage))
     dropped = find.find_dropped_reasoning(facts, is_missed=True)
-    read, state, reachable = facts.read or 0, facts.state, counts.cached(facts.previous.usage) or 0
-    if dropped is not None:  # what follows the reasoning could not be read
-        reachable = min(reachable, dropped.tokens)
-    # 9.5 % of the reads at such a prompt fell (facts/measured.md). Within a tool loop 3 % of the second to fourth
-    # reads of a session fell (56 of 1,867 in 665 public sessions), of later ones 9 of 35,717.
-    at_prompt = at_begin = False
-    if state is not None and not state.implicit:
-        at_prompt = state.grown.prompted
-        at_begin = not at_prompt and facts.current.number <= _BEGINNING
-    evidence = e.ReadFell(min(facts.fell or 0, reachable - read), reachable, read, at_prompt, at_begin)
+    if facts.fell:
+        reachable = counts.cached(usage) or 0
+        if dropped is not None:  # what follows the reasoning could not be read
+            reachable = min(reachable, dropped.tokens)
+        read, state = facts.read or 0, facts.state
+        # 9.5 % of the reads at such a prompt fell (facts/measured.md). Within a tool loop 3 % of the second to fourth
+        # reads of a session fell (56 of 1,867 in 665 public sessions), of later ones 9 of 35,717.
+        at_prompt = at_begin = False
+        if state is not None and not state.implicit:
+            at_prompt = state.grown.prompted
+            at_begin = not at_prompt and facts.current.number <= _BEGINNING
+        evidence = e.ReadFell(min(facts.fell, reachable - read), reachable, read, at_prompt, at_begin)
     reasons = tuple(_examine(facts))
     is_implicit = facts.state is not None and facts.state.implicit
     is_routing = is_implicit and all(reason.out is not False for reason in reasons)

@@ -462,6 +462,16 @@ class ReadFell(EvidenceFact, frozen=True):
     at_begin: bool = False  # else: it is the second to fourth request of a chain in such a log
 
 
+class NothingRead(EvidenceFact, frozen=True):
+    """Nothing was read though the prompt continues the previous one; usage does not show how much of it was cached."""
+
+    words = (
+        "nothing was read, though the conversation continues a prompt of {tokens:,} tokens; usage does not show how "
+        "much of it was cached"
+    )
+    tokens: int  # of the previous prompt
+
+
 class WithinBlock(EvidenceFact, frozen=True):
     """The part of the prompt that changed is shorter than one block of the cache, so it could not be cached."""
 
@@ -531,6 +541,6 @@ Evidence: TypeAlias = (
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
     | BreakpointsDropped
-    | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
+    | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
     | SharedBlock | ReadPlateau | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip
