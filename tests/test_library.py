@@ -288,7 +288,7 @@ def _asked(**given):
     (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),
     (lambda: lore.Session.read("{}"), "a log is bytes"),
     (lambda: lore.Session("claude-opus-5").request(), "there is no message yet"),
-    (lambda: lore.open("memory:", 5, model="claude-opus-5"), "got .int. - at .*session_id"),
+    (lambda: lore.open("memory:", 5, model="claude-opus-5"), "session_id is an int"),
     (lambda: _asked()[0].user("And now?", uuid="u1"), "the uuid 'u1' is another message's already"),
     (lambda: _asked()[0].begin_turn({"memory_recall": [{"titl": "a"}]}), "did you mean 'title'"),
     (lambda: _asked()[0].begin_turn({"working_context": {"project": "a"}}), "did you mean 'project_dir'"),

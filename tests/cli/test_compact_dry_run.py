@@ -107,7 +107,9 @@ def test_a_dry_run_changes_nothing():
 def test_verbose_dry_run_explains_triggers():
     result = lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run", "-v")
     assert "after turn 2: cadence fires: 2 finished exchanges (continuous_interval = 2)" in result.err
-    assert "after turn 3: cadence skipped: 3 finished exchanges (continuous_interval = 2)" in result.err
+    assert (
+        "after turn 3: cadence skipped: 3 finished exchanges are no multiple of 2 (continuous_interval)" in result.err
+    )
     assert "cadence" not in lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run").err
 
 

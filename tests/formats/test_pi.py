@@ -79,7 +79,7 @@ def test_session_is_recognised_by_its_header():
     assert recognise(plain().data()) is recognise(plain(1).data()) is Pi
     assert recognise(b'{"type":"title","title":"t"}\n' + busy().data()) is Pi
     assert recognise(b'{"type":"session","id":1,"cwd":"/"}\n') is not Pi
-    assert recognise(b'{"type":"session","id":"1","createdAt":0,"cwd":"/","delegationDepth":0}\n') is not Pi  # DSH
+    assert recognise(b'{"type":"session","id":"1","version":0,"createdAt":0,"cwd":"/"}\n') is not Pi  # DeepSeek Harness
     assert recognise(b'{"type":"session.start","data":{}}\n') is not Pi
 
 

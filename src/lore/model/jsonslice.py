@@ -157,15 +157,8 @@ def array(raw: bytes) -> list[bytes]:
 
 
 def first_element(raw: bytes) -> bytes:
-    """Return the first element of a JSON array, b"" if it is empty or not an array. Does not slice the others."""
-    return next(elements(raw), b"")
-
-
-def elements(raw: bytes) -> Iterator[bytes]:
-    """Yield the elements of a JSON array one by one, for callers that need the first ones only; see `array`."""
-    begin = _skip_space(raw, 0)
-    if raw[begin : begin + 1] == b"[":
-        yield from (raw[start:end] for start, end in _split_container(raw, begin))
+    """Return the first element of a JSON array, b"" if it is empty or not an array."""
+    return next(iter(array(raw)), b"")
 
 
 def object_of(members: Mapping[str, bytes]) -> bytes:

@@ -184,7 +184,7 @@ def _write_cost(result: results.SimulateResult, out: Console) -> None:
         billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), billed_of_priced)}"
         out.print(f"cost: {billed}{missing}; {predicted}")
-    for text in describe_surcharges(cost.surcharges or ()):
+    for text in describe_surcharges(cost.surcharges or (), has_fix=True):
         out.print(text)
     if isinstance(cost.recorded, float):
         out.print(f"cost as recorded: {format_money(cost.recorded)}")

@@ -7,6 +7,7 @@ import pytest
 from cli.running import lore, put
 from formats import cline, codex, copilot, gemini, kimi, opencode, pi, qwen
 from formats.claude import answered, asked, counts, text
+from formats.test_deepseek_harness import LINES
 from lore.recording.agents import logs as agents
 from model.making import dumps
 from plugins.formats import kimi_session, openhands
@@ -27,6 +28,7 @@ LOGS: dict[str, tuple[str, bytes]] = {
     "gemini": (".gemini/tmp/h/chats/session-1.jsonl", gemini.plain().data()),
     "qwen": (".qwen/projects/-w/chats/1.jsonl", qwen.plain().data()),
     "copilot": (".copilot/session-state/1/events.jsonl", copilot.plain().data()),
+    "deepseek-harness": (".dsh/sessions/--w--/1.jsonl", b"".join(LINES[:13] + LINES[16:20])),
     "kimi-code": (".kimi-code/sessions/wd/1/agents/main/wire.jsonl", kimi.plain().data()),
     "mini-swe-agent": (".config/mini-swe-agent/a.traj.json", RUN),
     "oh-my-pi": (".omp/agent/sessions/-w/1.jsonl", pi.plain().data().replace(b'"s-1"', b'"s-2"')),
@@ -77,7 +79,7 @@ def test_check_without_path_judges_all_logs():
         name for line in lacking for name in line.removeprefix("not recorded in ").partition(" logs: ")[0].split(", ")
     ]
     formats = {agent.formats[-1 if agent.name in FOLDERS else 0] for agent in agents.AGENTS if agent.is_read}
-    assert sorted(names) == sorted(formats - {"kimi-code"})  # its log has both
+    assert sorted(names) == sorted(formats - {"kimi-code", "deepseek-harness"})  # their logs have both
     assert sum("the system prompt and the schemas of tools" in line for line in lacking) == 1
 
 
@@ -113,7 +115,7 @@ def test_each_command_works_on_each_agent(agent):
     assert bills[0] == bills[1]
     assert len(bills[0]) == 2
     noted = [line for line in lore("diff-prefix", path).err.splitlines() if line.startswith("note: not recorded in ")]
-    assert len(noted) == (agent != "kimi-code")
+    assert len(noted) == (agent not in ("kimi-code", "deepseek-harness"))
     assert lore("store", "import", path, "--store", "sqlite:s.db").code == 0
 
 

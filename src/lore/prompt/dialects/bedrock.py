@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
-from lore.model.jsonslice import array, elements, object_of, raw_members
+from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, USUAL, CacheMark, Rendered, Spot, Unit, can, cannot
 from lore.prompt.dialects import content as c
@@ -76,7 +76,7 @@ class Bedrock(Body):
             return False
         if any(sign in body for sign in _SIGNS):
             return True
-        for raw in elements(body["messages"]):
+        for raw in array(body["messages"]):
             blocks = array((raw_members(raw) or {}).get("content", b""))
             if blocks:
                 return _is_block(raw_members(blocks[0]) or {})

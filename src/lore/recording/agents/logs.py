@@ -51,7 +51,8 @@ def _pi_name(folder: str) -> str:
 
 def _dsh_name(folder: str) -> str:
     slug = _SEPARATORS.sub("-", folder).lstrip("-") or "root"
-    return f"--{_UNSAFE.sub(lambda match: _escaped(match[0]), slug)[:251]}--"
+    slug = _UNSAFE.sub(lambda match: _escaped(match[0]), slug)[:251]
+    return f"--{slug}--"
 
 
 def _escaped(letters: str) -> str:

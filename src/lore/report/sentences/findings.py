@@ -59,13 +59,16 @@ def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) ->
     return ", ".join(f"{names.get(kind, kind)} {format_money(paid)}" for kind, paid in by_price.items())
 
 
-def describe_surcharges(surcharges: Iterable[results.Surcharge]) -> Iterator[str]:
-    """Yield what requests cost more or less than the list price, by reason; amounts below a cent are left out."""
+def describe_surcharges(surcharges: Iterable[results.Surcharge], *, has_fix: bool = False) -> Iterator[str]:
+    """Yield what requests cost more or less than the list price, by reason, and if `has_fix` how to avoid it.
+
+    Amounts below a cent are left out.
+    """
     for extra in surcharges:
         if abs(extra.dollars) >= _CENT:
             difference = f"{format_money(abs(extra.dollars))} {'more' if extra.dollars > 0 else 'less'}"
             costs = f"{count_of(extra.requests, 'request')} cost {difference} than at the list price"
-            yield f"{extra.name}: {costs}"
+            yield f"{extra.name}: {costs}" + (f"; to do: {FAST_FIX}" if has_fix and extra.name == FAST else "")
 
 
 def format_usage(billed: _Counts) -> str:
