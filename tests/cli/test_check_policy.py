@@ -426,7 +426,7 @@ def test_baseline_knows_findings_of_a_moved_recording():
     assert (code, summary["known"], summary["waste"]) == (1, 2, 2)
 
 
-def test_baseline_knows_no_other_recording_in_place_of_a_deleted_one():
+def test_baseline_takes_no_other_recording_for_a_deleted_one():
     update(waste())
     os.remove("r.jsonl")
     code, summary, codes = sums(waste("new.jsonl", hours=(4, 5, 6)), "--baseline", "b.json")

@@ -245,7 +245,7 @@ def test_other_salt_is_charged(tmp_path, url, name):
     assert causes(judged(tmp_path, *calls)[0]) == [[], [("LORE122", "waste")]]
 
 
-def test_loss_below_a_block_is_a_note_without_reported_writes(tmp_path):
+def test_loss_below_a_block_without_writes_is_noted(tmp_path):
     """Gemini read as much of the second object as of the first; a block of 128 would have been 60 tokens more."""
     url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.5-flash:generateContent"
 
