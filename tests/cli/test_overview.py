@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -29,6 +30,7 @@ from lore.report.commands import OverviewSelection
 from lore.report.console import Console
 from lore.report.overview import money, write_overview
 from lore.report.sentences.spending import cause_in_words, describe_change
+from lore.run import compaction
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
@@ -526,6 +528,22 @@ def test_costliest_session_shows_savings_of_compaction():
     text, amount = lore(*ALL).out, money(biggest["saving"]).replace("$", r"\$")
     action = r"do first: compact long sessions earlier\n"
     assert re.search(rf"{action}  about {amount} less with \d compactions? in a window of \d+k tokens", text)
+
+
+def test_compaction_trial_is_kept_until_its_log_changes(monkeypatch):
+    bills = [(10, 8_000 * number, 8_000, 100) for number in range(50)]
+    claude("a", bills, words=" and so on" * 3_000)
+    trials, dry_run = list[str](), compaction.dry_run
+    monkeypatch.setattr(compaction, "dry_run", lambda path, *rest: trials.append(path) or dry_run(path, *rest))
+    first, second = run_overview(), run_overview()
+    assert first["biggest"] == second["biggest"]
+    assert len(trials) == 1
+    claude("a", bills[:-1], words=" and so on" * 3_000)
+    assert run_overview()["biggest"]["saving"] != first["biggest"]["saving"]
+    with sqlite3.connect("home/.cache/lore/ledgers.sqlite") as database:
+        database.execute("update ledgers set ledger = x'ff'")
+    assert run_overview()["biggest"]["saving"]
+    assert len(trials) == 3
 
 
 def test_savings_of_compaction_are_summed_over_costliest_sessions():

@@ -96,6 +96,14 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     unlogged: tuple[UnloggedWork, ...] = ()  # what the recording mentions after this request
 
 
+class CompactionTrial(Struct, frozen=True, array_like=True):
+    """What earlier compactions would have saved in a session; a session that they do not fit has no saving."""
+
+    compactions: int = 0
+    saved_dollars: float | None = None
+    cost_dollars: float = 0.0  # of the whole log as it was
+
+
 class Ledger(Struct, frozen=True):
     """The rows of one recording, in the order of its turns."""
 

@@ -22,10 +22,13 @@ import msgspec
 from msgspec.structs import replace
 
 import lore
+from lore.cache.counts import SUGGESTED_WINDOW
 from lore.cache.rules import DatedRules
+from lore.compaction.settings import TRIAL_SETTINGS
+from lore.errors import LoreError
 from lore.files import make_folder
 from lore.model.evidence import ReadPlateau, SharedBlock
-from lore.model.ledger import Ledger, LedgerRow, MissedRead, UnloggedWork
+from lore.model.ledger import CompactionTrial, Ledger, LedgerRow, MissedRead, UnloggedWork
 from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
@@ -45,6 +48,8 @@ _ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 _WRITTEN_AT_ONCE = 32 * 1024 * 1024  # bytes of recordings whose ledgers are kept together: a second of reading
 _DAY = 86_400.0
 _DECODER = msgspec.msgpack.Decoder(Ledger)
+_TRIAL_DECODER = msgspec.msgpack.Decoder(CompactionTrial)
+_TRIAL = "\0trial"  # ends the path under which a trial is kept; no file has such a name
 Progress = Callable[[int, int], None]
 
 
@@ -86,6 +91,23 @@ class Ledgers:
     def find_kept(self, files: Iterable[Input]) -> dict[str, bytes]:
         """Return the cached ledgers of unchanged files by path, still encoded."""
         return {} if self._cache is None else self._cache.find({file.path: identity_of(file) for file in files})
+
+    def try_compactions(self, path: str, file: Input | None) -> CompactionTrial:
+        """Return what earlier compactions would have saved in a log; `file`: the log, if its trial may be kept."""
+        name, identity = path + _TRIAL, b"" if file is None or self._cache is None else identity_of(file)
+        if self._cache is not None and identity:
+            with suppress(KeyError, TypeError, ValueError):  # it is not kept, or damaged
+                return _TRIAL_DECODER.decode(self._cache.find({name: identity})[name])
+        from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and a trial is kept
+
+        policy, trial = replace(TRIAL_SETTINGS, window=SUGGESTED_WINDOW), CompactionTrial()
+        with suppress(LoreError):  # recorded requests, which hold no events
+            totals = dry_run(path, self.options, policy, self.dated.rules()).totals
+            if totals is not None:
+                trial = CompactionTrial(totals.fired, totals.saved, totals.without.cost or 0.0)
+        if self._cache is not None and identity:
+            self._cache.keep([(name, identity, trial)])
+        return trial
 
     def _decode_kept(self, file: Input, data: bytes) -> Ledger | None:
         """Decode a cached ledger; if it is damaged, read the recording again."""
@@ -301,8 +323,8 @@ class LedgerCache:
             self._run(mark_used)
         return ledgers
 
-    def keep(self, entries: Sequence[tuple[str, bytes, Ledger]]) -> None:
-        """Keep ledgers, each with its path and the identity that its files had before they were read."""
+    def keep(self, entries: Sequence[tuple[str, bytes, Ledger | CompactionTrial]]) -> None:
+        """Keep ledgers or trials, each with its path and the identity that its files had before they were read."""
         rows = list[tuple[bytes, str, bytes, int, bytes]]()
         for path, identity, ledger in entries:
             with suppress(OverflowError):  # a recording may contain numbers that msgpack cannot encode

@@ -11,14 +11,12 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from lore.cache.counts import LONG_PROMPT, SUGGESTED_WINDOW
-from lore.compaction.settings import TRIAL_SETTINGS
-from lore.errors import LoreError, lacks_plug_in
+from lore.errors import lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.cost_change import change_of_cost
@@ -43,7 +41,7 @@ from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
 _SUMMARY_DOLLARS = 0.2  # about the most that a model's summary of a long prompt costs
-_TRIED = 5  # costliest sessions in which compacting earlier is tried: 0.2 to 0.4 s each for prompts of 300k tokens
+_TRIED = 5  # costliest sessions in which compacting earlier is tried: 0.2 to 0.4 s each the first time
 _LITTLE = 0.01  # of all: the saving of a cheaper session is not worth the time of a trial
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
@@ -154,7 +152,9 @@ def sum_spending(
     total, costliest = period.total("all"), period.costliest(_TRIED)
     least = _LITTLE * (total.dollars or 0.0)
     costliest = costliest[:1] + [pair for pair in costliest[1:] if (pair[0].dollars or 0.0) >= least]
-    tried = [_with_saving(session, main, ledgers, surroundings.home) for session, main in costliest]
+    tried = [
+        _with_saving(session, main, ledgers, logs.get(session.path), surroundings.home) for session, main in costliest
+    ]
     savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
         newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
@@ -422,7 +422,9 @@ class _PlanLimits:
         return rows
 
 
-def _with_saving(biggest: SpendingSession, main_dollars: float, ledgers: Ledgers, home: str) -> SpendingSession:
+def _with_saving(
+    biggest: SpendingSession, main_dollars: float, ledgers: Ledgers, log: AgentLog | None, home: str
+) -> SpendingSession:
     """Add the next command, and the saving of earlier compactions if it is a tenth of the session's cost.
 
     The trial takes the whole log. Of its saving the session has the share that its main chain (`main_dollars`) has of
@@ -430,14 +432,10 @@ def _with_saving(biggest: SpendingSession, main_dollars: float, ledgers: Ledgers
     """
     quoted_path, dollars = in_shell(biggest.path, home), biggest.dollars or 0.0
     if dollars and (biggest.largest_prompt_tokens or 0) > LONG_PROMPT:
-        from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and few sessions are so large
-
-        policy, rules, totals = replace(TRIAL_SETTINGS, window=SUGGESTED_WINDOW), ledgers.dated.rules(), None
-        with suppress(LoreError):  # recorded requests, which hold no events
-            totals = dry_run(biggest.path, ledgers.options, policy, rules).totals
-        if totals is not None and totals.saved is not None:
-            fired, whole = totals.fired, totals.without.cost or 0.0
-            saved = sum_of([totals.saved * min(1.0, main_dollars / whole)]) if whole > 0 else 0.0
+        trial = ledgers.try_compactions(biggest.path, None if log is None else log.file)
+        if trial.saved_dollars is not None:
+            fired, whole = trial.compactions, trial.cost_dollars
+            saved = sum_of([trial.saved_dollars * min(1.0, main_dollars / whole)]) if whole > 0 else 0.0
             if saved - fired * _SUMMARY_DOLLARS >= dollars * WORTH:
                 command = compaction_command(quoted_path)
                 return replace(biggest, command=command, saving=saved, compactions=fired, window=SUGGESTED_WINDOW)
