@@ -396,7 +396,7 @@ def _with_savings(
                 ranked.append(what_if.compare_runs(text, base, run))
         notes = [*what_if.describe_left_out(base), *notes]
         if not saved and not ranked and not has_stream:
-            notes.insert(0, "no saving found: nothing that lore can simulate here makes these requests cheaper")
+            notes.insert(0, "no saving found: no fix and no setting that --what-if simulates saves anything here")
     elif not change_texts:
         ranked = [(saving, words) for saving, words in ranked if saving.saves]
     if has_stream or not change_texts:
