@@ -42,6 +42,12 @@ def test_policy_of_the_settings_is_tried():
     assert len(lore("compact", "s.jsonl", "--dry-run", "--json").json["triggers"]) == 3
 
 
+def test_without_policy_answer_has_a_command_to_run():
+    Path("lore.toml").unlink(missing_ok=True)
+    out = lore("compact", "s.jsonl", "--dry-run").out
+    assert "To try one: lore compact s.jsonl --dry-run --window 200000" in out
+
+
 def test_policy_without_a_compaction_says_how_near():
     """It said No, and left a person to guess which number to change."""
     put("p.toml", b"continuous_interval = 9\ngap_secs = 1800\nwindow = 100000\n")

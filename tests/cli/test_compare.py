@@ -117,7 +117,7 @@ def test_change_of_cost_leaves_out_output_recorded_in_part():
     change = compared("before", "after")["change"]
     assert (change["output"], change["dollars"]) == (0, pytest.approx(0, abs=1e-6))
     shown = lore("compare", "before", "after").out
-    assert "output not counted: 3 earlier requests are priced in part\n" in shown
+    assert "output not counted: the cost of 3 A requests is known in part\n" in shown
     assert "by more output" not in shown
 
 
@@ -148,7 +148,7 @@ def test_comparison_says_whose_output_it_compares():
     claude("c", [(10, 0, 10_000, 100)] * 2, day=20, path="after/{}.jsonl", version="2.1.9")  # records a part
     shown = lore("compare", "before", "after").out
     assert re.search(r"\noutput tokens per request +100 +1,148\b", shown)
-    assert "output tokens of 3 (A) and 2 (B) requests: of sessions that record all output" in shown
+    assert "output tokens: of the 3 (A) and 2 (B) requests in sessions that record all output" in shown
 
 
 def test_all_clients_and_models_are_counted():

@@ -319,6 +319,13 @@ def test_only_unknown_preserved_items_prune_nothing(fold):
     assert fold.state.main().index is before
 
 
+def test_log_that_begins_with_compaction_says_so():
+    """ "Keep a session's file whole" was the only advice, for a file that the agent itself had begun so."""
+    fold = Fold(started(), compact(preserved_uuids=["x", "y"]), append(user("u3")))
+    assert (fold.uuids, fold.codes) == (["d", "u3"], ["LORE208"])
+    assert fold.problems[0].message.startswith("nothing precedes the compaction in this log")
+
+
 def test_divider_records_the_compaction(fold):
     fold.take(compact(trigger="auto", duration_ms=37_000, preserved_uuids=["u2"], pre_tokens=10, post_tokens=3))
     divider = fold.item(0)

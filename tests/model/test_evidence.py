@@ -95,13 +95,13 @@ SENTENCES = [
     (e.ChainRestarted(1), "the client dropped its only tool when a new user turn began, with the same system prompt"),
     (
         e.HookText(4, ("lint",)),
-        "the text of hook lint after entry 4 of the history was left out from the next user message on",
+        "hook lint added text after entry 4 of the history, and the client left it out from the next user message on",
     ),
     (
         e.HookText(4, ("lint",), exact=True, text="2 files changed", line=17),
         (
-            'the text of hook lint ("2 files changed") at line 17 of the log was left out from the next user message '
-            "on; usage confirms it"
+            'hook lint added text at line 17 of the log ("2 files changed"), and the client left it out from the next '
+            "user message on; usage confirms it"
         ),
     ),
     (

@@ -130,6 +130,26 @@ def test_page_of_one_session_has_each_part_once():
     assert [text.count(part) for part in ("Where the money went", "Re-billed, by cause", "Re-billed: $")] == [1, 1, 1]
 
 
+def test_session_shows_listed_cost_and_names_other_requests():
+    """The heading had the whole session's cost, and the list that of the period."""
+    for name in ("a", "b"):
+        session(f"home/.claude/projects/-w/{name}.jsonl", growing(3), minutes=[0, 1, 5000])
+    written("--since", "2026-01-02")
+    shown = re.findall(r"<summary><b>question 0 \(([ab])\.jsonl\)</b> (.*?), re-billed", page())
+    costs = re.findall(r'data-h="cost">([^<]+)', page())
+    assert shown == [*zip("ab", costs, strict=True)]
+    assert Read(page()).text.count("2 of these requests are not in the list of sessions") == 2
+
+
+def test_check_page_of_one_file_folds_findings():
+    session("a.jsonl", FALLEN)
+    session("b.jsonl", growing(3))
+    for paths, is_folded in ((("a.jsonl",), True), (("a.jsonl", "b.jsonl"), False)):
+        written("check", *paths)
+        assert ("<summary>Findings and sums" in page()) is is_folded
+        assert ("Re-billed, no certain cause" in page()) is not is_folded
+
+
 def test_sessions_carry_project_and_causes_for_filters():
     session(
         "home/.claude/projects/-w/a.jsonl", growing(9, falls=(4,)), minutes=[n * 61 for n in range(9)], project="/w/a"

@@ -147,7 +147,7 @@ def test_rebuilt_prompt_with_lost_read_begins_with_usage(side, code):
     text = compared(pair(2, causes=[replace(moved(2), code=code)], **side))
     rows = [line.split()[0] for line in text.splitlines()[1:] if line[2:3].strip()]
     assert rows == ["usage", "cause", "prefix"]
-    assert "  prefix     none of the 1,000 recorded bytes of the previous prompt changed" in text
+    assert "  prefix     unchanged as far as it is recorded (1,000 bytes)" in text
 
 
 def test_session_names_its_recording_once_and_sums_losses():

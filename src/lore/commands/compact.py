@@ -45,7 +45,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.report.compacted import UNCONFIGURED, write_compactions, write_dry_run
+from lore.report.compacted import describe_unconfigured, write_compactions, write_dry_run
 from lore.report.plain import visible
 from lore.run.appending import HINT_CONVERT, Append, appending
 from lore.run.checking.verdicts import CheckContext
@@ -324,7 +324,7 @@ def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRule
         raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
     refuse_nested()  # before the log's lock is waited for: the program that runs this may hold it
     if policy is None:
-        return _result(path, UNCONFIGURED, configured=False)
+        return _result(path, describe_unconfigured(mask_url(path)), configured=False)
     opening = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
     if options.output is None:
         writing = appending(path, patience=0)  # another compaction holds the lock for long: do not wait

@@ -177,12 +177,13 @@ def _write_folder(
 ) -> int:  # fmt: skip
     folder, rows, places, size = os.path.join(path, "sessions"), list[PageSession](), dict[str, str](), 0
     _make_folder(path)
+    listed_rows = listed or {}
     for name, session in sessions:
         _make_folder(folder)
         rows.append(replace(session, chains={}))
         places[session.path] = f"sessions/{name}.html"
         title = session.title or last_part(session.path)
-        page = PageContent(title, views=[view_session(session)], back="../index.html")
+        page = PageContent(title, views=[view_session(session, listed_rows.get(session.path))], back="../index.html")
         data = render_page(page).encode("utf-8", "backslashreplace")
         size += write_file(os.path.join(folder, f"{name}.html"), data, recordings)
     index = PageContent(intro.title, intro, _list_rows(rows, listed), places)
@@ -192,16 +193,17 @@ def _write_folder(
 
 def _one_page(intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None) -> PageContent:
     """Return one page, which shows in full the sessions that lost most and lists the others."""
-    rows, pages = list[PageSession](), list[PageSession]()
+    rows, pages, listed_rows = list[PageSession](), list[PageSession](), listed or {}
     for _, session in sessions:
         rows.append(replace(session, chains={}))
         pages.append(session)
-        pages.sort(key=_loss, reverse=True)
+        pages.sort(key=lambda page: _loss(listed_rows.get(page.path, page)), reverse=True)
         while len(pages) > 1 and (len(pages) > IN_FULL or sum(len(page.turns) for page in pages) > MOST_TURNS):
             pages.pop()
     places = {session.path: f"#s{number}" for number, session in enumerate(pages)}
-    views = [view_session(session, str(number)) for number, session in enumerate(pages)]
     rows = _list_rows(rows, listed)
+    row_of = {row.path: row for row in rows}
+    views = [view_session(page, row_of.get(page.path), str(number)) for number, page in enumerate(pages)]
     return PageContent(intro.title, intro, rows if len(rows) > 1 else (), places, views, len(rows) - len(pages))
 
 

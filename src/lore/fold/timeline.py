@@ -248,6 +248,8 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
     message = f"{len(unknown)} of {len(uuids)} preserved items are unknown"
     if len(unknown) == len(uuids):
         message = f"none of {len(uuids)} preserved items is known ({mask(unknown[0])[:80]!r}): nothing was pruned"
+        if not before:
+            message = "nothing precedes the compaction in this log, so the items that it kept are missing"
     return problem(Code.PRESERVED_ITEMS_MISSING, message)
 
 

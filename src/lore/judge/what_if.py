@@ -222,7 +222,6 @@ class SimulatedRun(NamedTuple):
     result: SimulateResult
     turns: list[PaidTurn]
     change_counts: ChangeCounts  # how many turns a change changed
-    transcripts: int  # turns that record no breakpoints
     bodies: int  # turns whose requests can have breakpoints
 
     @property
@@ -519,14 +518,12 @@ def describe_left_out(base: SimulatedRun) -> Iterator[str]:
         bare = [turn.unexplained_tokens or 0 for turn, cause in lost if cause.code == code]
         if any(bare):
             yield f"not simulated: {sum(bare):,} tokens in {turns_of(len(bare))} {why} ({code})"
-    weak = {cause.code for _, cause in lost if cause.strength == "weak" and cause.code not in UNEXPLAINED}
-    if weak:
-        yield f"not simulated: {', '.join(sorted(weak))}, for which the evidence is weak"
+    weak = Counter(cause.code for _, cause in lost if cause.strength == "weak" and cause.code not in UNEXPLAINED)
+    for code, count in sorted(weak.items()):
+        yield f"not simulated: {turns_of(count)} with only a possible cause ({code} {CODES[code].name})"
     unpriced = sum(turn.paid is not None and turn.price is None for turn in base.turns)
     if unpriced:
         yield f"not simulated in money: {turns_of(unpriced)} without a price"
-    if base.transcripts:
-        yield f"not simulated: {AUTO} in {turns_of(base.transcripts)} of transcripts, which record no breakpoints"
 
 
 def suggest_longer_life(base: SimulateResult) -> Iterator[str]:

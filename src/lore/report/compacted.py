@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from lore.compaction.activity import UNTIMED
@@ -10,7 +11,7 @@ from lore.compaction.trial import TrialOutcome
 from lore.model.codes import Problem
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
-from lore.report.commands import compaction_command, compaction_setting
+from lore.report.commands import compaction_command, compaction_setting, in_shell
 from lore.report.console import Console, line
 from lore.report.plain import counted, when
 from lore.report.sentences.findings import format_prices, format_usage
@@ -18,10 +19,6 @@ from lore.report.status_line import percent
 from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
-UNCONFIGURED = (
-    "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing. To try one: "
-    + compaction_command("PATH")
-)
 NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."
 _WARMTH = {True: "warm", False: "cold", None: "?"}
 _COLUMNS = (
@@ -31,6 +28,13 @@ _COLUMNS = (
     TableColumn("next turn if warm", right=True, drop=2), TableColumn("if cold", right=True, drop=1),
     TableColumn("paid off after", right=True, drop=5), TableColumn("saved", right=True),
 )  # fmt: skip
+
+
+def describe_unconfigured(path: str) -> str:
+    """Return the answer without a policy, with the command that tries one."""
+    command = compaction_command(in_shell(path, os.path.expanduser("~")) or "PATH")
+    without = "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing."
+    return f"{without} To try one: {command}"
 
 
 def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) -> None:

@@ -63,7 +63,9 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     output = next((measure for measure in result.measures if measure.name == "output"), None)
     counts = () if output is None else (output.left.trials, output.right.trials)
     if counts and counts != (left.requests - left.unbilled, right.requests - right.unbilled):
-        what = f"output tokens of {counts[0]:,} (A) and {counts[1]:,} (B) requests: of sessions that record all output"
+        what = (
+            f"output tokens: of the {counts[0]:,} (A) and {counts[1]:,} (B) requests in sessions that record all output"
+        )
         out.print(line((what, "dim")))
     if result.causes:
         _write_causes(result, tail, out, verbose=verbose)
@@ -98,7 +100,7 @@ def _write_causes(result: Comparison, tail: tuple[str, ...], out: Console, *, ve
 def conclusions(result: Comparison) -> list[str]:
     """Return how the cost changed and what to do about new causes; if nothing differs, what a conclusion would need."""
     change, left, right = result.change, result.left.spending, result.right.spending
-    cost = [] if change is None else describe_change("B cost", change, left, right)
+    cost = [] if change is None else describe_change("B cost", change, left, right, sides=("A", "B"))
     more = [cause for cause in result.causes if cause.outcome == "higher"][:_NAMED]
     actions = [f"more often in B: {cause.says}; to do: {cause.fix}" for cause in more]
     if any(entry.outcome in _SURE for entry in (*result.measures, *result.causes)):

@@ -179,7 +179,7 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     if not lengths.left_bytes:  # as of requests of two chains of a log
         return "the bytes of these two requests were not compared"
     if _is_outside_recorded_bytes(diff):
-        return f"none of the {lengths.left_bytes:,} recorded bytes of the previous prompt changed"
+        return f"unchanged as far as it is recorded ({lengths.left_bytes:,} bytes)"
     stable = lengths.left_bytes - lengths.left_tail_bytes
     ratio = "" if diff.reuse_ratio is None else f" ({format_share(diff.reuse_ratio)})"
     text = f"{diff.relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"

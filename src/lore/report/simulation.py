@@ -220,8 +220,8 @@ def _describe_agreement(agreement: results.AgreementResult) -> str:
     """Return how close predictions were to usage."""
     if not agreement.turns:
         return "predictions cannot be compared with usage: no two successive turns have usage"
-    turns = f"{counted(agreement.turns, 'turn')} with usage and a previous turn"
-    return f"predictions: {_percent(agreement.within_2_percent / agreement.turns)} of {turns} within 2 % of the usage"
+    share = _percent(agreement.within_2_percent / agreement.turns)
+    return f"predictions: within 2 % of the usage in {share} of {counted(agreement.turns, 'turn')} that can be compared"
 
 
 def _percent(share: float) -> str:

@@ -109,7 +109,7 @@ def _describe_request(turn: TurnResult) -> str:
     """Return when a request was sent, how long it took, and its usage."""
     parts = [] if turn.started_at is None else [short(turn.started_at, 40)]
     begin, end = parse_timestamp(turn.started_at), parse_timestamp(turn.ended_at)
-    if begin is not None and end is not None and end >= begin:
+    if begin is not None and end is not None and end > begin:  # equal: the log has one time for both
         parts.append(f"answered after {format_duration(end - begin)}")
     if turn.state != "completed":
         parts.append("not ended" if turn.state == "open" else turn.state)

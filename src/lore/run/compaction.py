@@ -9,7 +9,7 @@ from lore.model.results.compact import DryRunResult
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
-from lore.report.compacted import UNCONFIGURED, trial_answer, trial_notes
+from lore.report.compacted import describe_unconfigured, trial_answer, trial_notes
 from lore.store.base import Tell
 
 
@@ -21,8 +21,8 @@ def dry_run(
     recording = session_of(options.open(path, Problems()), "events: it holds no session to compact", hint=hint)
     if policy is None:
         return DryRunResult(
-            session=recording.shown, configured=False, triggers=[], totals=None, answer=UNCONFIGURED,
-            notes=[], problems=[],
+            session=recording.shown, configured=False, triggers=[], totals=None,
+            answer=describe_unconfigured(recording.shown), notes=[], problems=[],
         )  # fmt: skip
     with collected_seldom():
         trial = Trial(lambda: recording.state, policy, rules, explain)

@@ -339,7 +339,7 @@ class _Simulator(NamedTuple):
             result = replace(result, measured=measuring.result())
         if stopped:
             result = replace(result, interrupted=Interruption(count, len(self.files)))
-        return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
+        return SimulatedRun(result, turns, predictor.change_counts, simulation.bodies)
 
     def _absent_work(self, simulation: Simulation) -> str:
         """Return a note about subagents and summaries whose requests are in no file; empty if there are none."""
@@ -395,6 +395,8 @@ def _with_savings(
                 run = simulator.run(what_if.parse_change(text, ()) or NO_CHANGE)
                 ranked.append(what_if.compare_runs(text, base, run))
         notes = [*what_if.describe_left_out(base), *notes]
+        if not saved and not ranked and not has_stream:
+            notes.insert(0, "no saving found: no fix and no setting that --what-if simulates saves anything here")
     elif not change_texts:
         ranked = [(saving, words) for saving, words in ranked if saving.saves]
     if has_stream or not change_texts:

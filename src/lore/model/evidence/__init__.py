@@ -132,10 +132,9 @@ class HookText(EvidenceFact, frozen=True):
     """A hook's text that followed an entry of the history is left out from the next user message on."""
 
     words = (
-        'the text of {hooks:?hook {hooks:names}|a hook} {text:?("{text}") }'
-        "{preview:?of the app itself }{verification:?of the app itself }"
-        "{line:?at line {line:,} of the log|after entry {entries:,} of the history} was left out from the next user "
-        "message on{exact:?; usage confirms it}"
+        "{hooks:?hook {hooks:names}|a hook}{preview:? of the app itself}{verification:? of the app itself} added text "
+        '{line:?at line {line:,} of the log|after entry {entries:,} of the history}{text:? ("{text}")}, and the client '
+        "left it out from the next user message on{exact:?; usage confirms it}"
         "{unreached:?: {unreached:,} cached tokens came before it, but a request looks for cache entries only 20 "
         "blocks back from its end, and so read only tools and system prompt}"
     )

@@ -50,10 +50,7 @@ def describe_spending(spending: Spending) -> str:
     return "\n".join(f"{text[:1].upper()}{text[1:]}." for text in parts if text)
 
 
-_AS_READ = (
-    "Re-billed is what these tokens cost beyond the price of reading them, which is under reading cached context. lore "
-    "simulate has both under writes or uncached tokens."
-)
+_AS_READ = "Re-billed is what these tokens cost more than reading them; that price is part of reading cached context."
 
 
 def money_block(spending: Spending) -> PageBlock:
@@ -147,8 +144,10 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         return Intro("lore lint", "lore lint", summary, blocks)
     sums = [text.partition("; ruled out")[0] for text, _ in describe_rebilled(result.summary)]
     lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text in sums)
-    write, is_long = partial(Terminal().write, result, verbose=verbose), len(result.findings) > SHOWN_FINDINGS
-    return Intro("lore check", "lore check", lead, capture(write, "Findings and sums", folded=is_long))
+    is_one = result.summary.files == 1  # its own part of the page has the same sums, causes and fixes
+    folded = is_one or len(result.findings) > SHOWN_FINDINGS
+    blocks = capture(partial(Terminal().write, result, verbose=verbose), "Findings and sums", folded=folded)
+    return Intro("lore check", "lore check", "" if is_one else lead, blocks)
 
 
 def introduce_simulation(result: SimulateResult) -> Intro:

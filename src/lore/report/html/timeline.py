@@ -124,13 +124,14 @@ class SessionView(NamedTuple):
 
     key: str  # tells its ids apart from those of other sessions in the page
     session: PageSession
+    listed: PageSession  # its row in the list of sessions: without copied requests and those outside the period
     chains: list[tuple[str, list[PageTurn], Timeline]]  # name, turns, drawing
     breaks: dict[str, PageTurn]  # by id, the costliest first
     hidden_breaks: int
 
 
-def view_session(session: PageSession, key: str = "") -> SessionView:
-    """Return a session with its drawings."""
+def view_session(session: PageSession, listed: PageSession | None, key: str = "") -> SessionView:
+    """Return a session with its drawings; `listed` is its row in a list of sessions that has sums of its own."""
     breaks = [
         (cause.lost_dollars or 0.0, turn.simulated.lost_tokens or 0, f"b{key}-{number}-{index}", turn)
         for number, turns in enumerate(session.chains.values())
@@ -140,7 +141,7 @@ def view_session(session: PageSession, key: str = "") -> SessionView:
     breaks.sort(key=itemgetter(0, 1), reverse=True)
     visible_breaks = {name: turn for _, _, name, turn in breaks[:SHOWN_BREAKS]}
     chains = [(name, turns, draw_timeline(turns)) for name, turns in session.chains.items()]
-    return SessionView(key, session, chains, visible_breaks, len(breaks) - len(visible_breaks))
+    return SessionView(key, session, listed or session, chains, visible_breaks, len(breaks) - len(visible_breaks))
 
 
 def shared_beginning(turn: PageTurn) -> int:

@@ -149,7 +149,7 @@ def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASK
     if report is not None:
         fact = replace_texts(report, change)
         missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"
-        doubt = "; often no miss at all" if fact.reason == "unavailable" else ""
+        doubt = ", which names no cause" if fact.reason == "unavailable" else ""
         verdict = f"{fact.reason or fact.other}{missed}{doubt}"
     agree = None if report is None and pair.fell is None else dispute is None
     contradiction = None if dispute is None else replace_texts(dispute, change).sentence()

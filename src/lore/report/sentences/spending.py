@@ -73,7 +73,9 @@ def label_of(cause: SpendingCause | ComparedCause) -> str:
     return f" ({kind_in_words(cause.kind, cause.code)})"
 
 
-def describe_change(who: str, change: CostChange, earlier: Spending, later: Spending) -> list[str]:
+def describe_change(
+    who: str, change: CostChange, earlier: Spending, later: Spending, *, sides: tuple[str, str] = ("earlier", "later")
+) -> list[str]:
     """Return by how much requests (`who`) cost more or less than earlier ones; then a line for each reason."""
     counts, sizes, read, output = list[int](), list[str](), list[str](), list[str]()
     for side in (later, earlier):
@@ -104,9 +106,11 @@ def describe_change(who: str, change: CostChange, earlier: Spending, later: Spen
     amount = f"{who} {format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
     digits = 2 if abs(change.dollars) >= 1 else 4
     reasons = [f"  {'+' if dollars > 0 else '-'}${abs(dollars):,.{digits}f} by {key}" for key, dollars in terms]
-    unsure = [f"{side.at_least:,} {label}" for side, label in ((earlier, "earlier"), (later, "later")) if side.at_least]
+    unsure = [
+        f"{side.at_least:,} {label}" for side, label in zip((earlier, later), sides, strict=True) if side.at_least
+    ]
     if unsure:
-        amount += f", output not counted: {' and '.join(unsure)} requests are priced in part"
+        amount += f", output not counted: the cost of {' and '.join(unsure)} requests is known in part"
     return [amount, *reasons]
 
 
