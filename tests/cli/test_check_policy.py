@@ -430,10 +430,14 @@ def test_baseline_knows_findings_of_a_moved_recording():
     assert (code, summary["known"], summary["waste"]) == (1, 2, 2)
 
 
-def test_baseline_takes_no_other_recording_for_a_deleted_one():
-    update(waste())
+@pytest.mark.parametrize("begin", ["", "Read the code before you write. " * 100])  # 3,200 bytes, the hour after them
+def test_baseline_takes_no_other_recording_for_a_deleted_one(begin):
+    def record(name, *hours):
+        return put(name, *(body("a", "b", "c", system=f"{begin}It is {hour}:30 now.") for hour in hours))
+
+    update(record("r.jsonl", 1, 2, 3))
     os.remove("r.jsonl")
-    code, summary, codes = sums(waste("new.jsonl", hours=(4, 5, 6)), "--baseline", "b.json")
+    code, summary, codes = sums(record("new.jsonl", 4, 5, 6), "--baseline", "b.json")
     assert (code, summary["known"], codes[:2]) == (1, 0, ["LORE101", "LORE101"])
 
 
