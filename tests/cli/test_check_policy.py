@@ -167,18 +167,20 @@ def test_session_without_requests_says_nothing_was_judged():
     assert "no request is recorded: nothing can be predicted\n" in lore("simulate", "empty.jsonl").out
 
 
-def unmarked(lines: int, *, is_billed: bool, cached_title: bool = False) -> list[bytes]:
-    """Three requests of one conversation without cache breakpoints, and perhaps a short call that reads a cache."""
+def unmarked(
+    lines: int, *, is_billed: bool, cached_title: bool = False, second: str = "three", requests: int = 3
+) -> list[bytes]:
+    """Requests of one conversation without cache breakpoints, and perhaps a short call that reads a cache."""
     usage = {"input_tokens": 9 * lines, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-    texts = ["one", "two", "three", "four", "five"]
-    requests = [
-        {"model": "claude-opus-4-8", "system": "Read the code before you write. " * lines, "max_tokens": 9,
+    texts = ["one", "two", second, "four", "five"]
+    bodies = [
+        {"model": "claude-opus-4-8", "system": "Read the code before you write. " * lines, "max_tokens": 900,
          "messages": [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts[:count])]}
-        for count in (1, 3, 5)
+        for count in (1, 3, 5)[:requests]
     ]  # fmt: skip
-    records = [{"request": request, **({"usage": usage} if is_billed else {})} for request in requests]
+    records = [{"request": request, **({"usage": usage} if is_billed else {})} for request in bodies]
     if cached_title:
-        title = {**requests[0], "system": "Name this.", "messages": [{"role": "user", "content": "a title?"}]}
+        title = {**bodies[0], "system": "Name this.", "messages": [{"role": "user", "content": "a title?"}]}
         records.insert(1, {"request": title, "usage": {**usage, "cache_read_input_tokens": 2000}})
     return list(map(dumps, records))
 
@@ -187,7 +189,9 @@ def unmarked(lines: int, *, is_billed: bool, cached_title: bool = False) -> list
     ({"lines": 900, "is_billed": True}, "error"),
     ({"lines": 900, "is_billed": False}, "error"),
     ({"lines": 200, "is_billed": True}, "error"),  # near the minimum by the estimate, above it by the usage
+    ({"lines": 9, "is_billed": False, "second": "A log. " * 4_000}, "error"),  # the first request was too short
     ({"lines": 900, "is_billed": True, "cached_title": True}, "warning"),
+    ({"lines": 900, "is_billed": True, "requests": 1}, "warning"),  # nothing is sent again
 ])  # fmt: skip
 def test_check_exits_1_if_no_request_is_cached(fields, severity):
     put("a.jsonl", b"\n".join(unmarked(**fields)))
@@ -426,10 +430,14 @@ def test_baseline_knows_findings_of_a_moved_recording():
     assert (code, summary["known"], summary["waste"]) == (1, 2, 2)
 
 
-def test_baseline_takes_no_other_recording_for_a_deleted_one():
-    update(waste())
+@pytest.mark.parametrize("begin", ["", "Read the code before you write. " * 100])  # 3,200 bytes, the hour after them
+def test_baseline_takes_no_other_recording_for_a_deleted_one(begin):
+    def record(name, *hours):
+        return put(name, *(body("a", "b", "c", system=f"{begin}It is {hour}:30 now.") for hour in hours))
+
+    update(record("r.jsonl", 1, 2, 3))
     os.remove("r.jsonl")
-    code, summary, codes = sums(waste("new.jsonl", hours=(4, 5, 6)), "--baseline", "b.json")
+    code, summary, codes = sums(record("new.jsonl", 4, 5, 6), "--baseline", "b.json")
     assert (code, summary["known"], codes[:2]) == (1, 0, ["LORE101", "LORE101"])
 
 

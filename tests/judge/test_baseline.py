@@ -53,13 +53,13 @@ def test_baseline_file_is_readable():
 
 def test_known_finding_is_used_up():
     known_findings = store.KnownFindings(store.decode(baseline(*SOME[:2]), "b"))
-    assert [known_findings.take(SOME[0]) for _ in range(3)] == [True, True, False]
-    assert not known_findings.take(SOME[3])
+    assert [known_findings.take(SOME[0], SOME[0].path) for _ in range(3)] == [True, True, False]
+    assert not known_findings.take(SOME[3], SOME[3].path)
 
 
 def test_unmatched_entry_is_stale():
     known_findings = store.KnownFindings(store.decode(baseline(*SOME), "b"))
-    known_findings.take(SOME[0])
+    known_findings.take(SOME[0], SOME[0].path)
     messages = [
         entry.message for entry in store.find_stale(known_findings, Place("b"), lambda entry: entry.path == "a.jsonl")
     ]
@@ -73,7 +73,7 @@ def test_entry_doubled_by_merge_counts_once():
     entry = store.BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
     known_findings = store.KnownFindings(store.Baseline(findings=(entry, entry)))
     known = replace(SOME[0], fingerprint="f")
-    assert [known_findings.take(known) for _ in range(3)] == [True, True, False]
+    assert [known_findings.take(known, known.path) for _ in range(3)] == [True, True, False]
 
 
 def test_finding_of_a_moved_session_is_known_once():
@@ -82,7 +82,7 @@ def test_finding_of_a_moved_session_is_known_once():
     known_findings = store.KnownFindings(store.Baseline(findings=tuple(recorder.entries())), lambda _: True)
     moved = replace(SOME[0], fingerprint="of another path")
     sessions = "", "session 2", "session 1", "session 1"
-    assert [known_findings.take(moved, session) for session in sessions] == [False, False, True, False]
+    assert [known_findings.take(moved, "new.jsonl", session) for session in sessions] == [False, False, True, False]
 
 
 @each("code, fields, known", [
@@ -136,3 +136,15 @@ def test_other_file_is_an_error_naming_it(data, words, hint):
         store.decode(data, "b.json")
     assert words in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_recording_with_own_entries_takes_no_others():
+    """Both begin alike, and the first one was deleted: what is new in the second is not known."""
+    recorder = store.BaselineRecorder()
+    for path in ("a.jsonl", "b.jsonl"):
+        recorder.add(date_finding(path=path), path, "beginning")
+    known_findings = store.KnownFindings(
+        store.Baseline(findings=tuple(recorder.entries())), lambda entry: entry.path == "a.jsonl"
+    )
+    second = date_finding(path="b.jsonl")
+    assert [known_findings.take(second, "b.jsonl", "beginning") for _ in range(2)] == [True, False]

@@ -284,3 +284,18 @@ def test_fields_of_one_code_cost_from_first_place(first):
     changed = {name: values[name] for name in sorted(values, key=first.__ne__)}
     (cause,) = explain(body("a"), body("a", "b", **changed), endpoint="api.anthropic.com/v1/messages")
     assert (cause.code, cause.evidence.field, cause.section) == ("LORE120", "speed", "system")
+
+
+UPDATE = {"type": "text", "text": "[knowledge update 1] The release is out."}
+
+
+@each("messages, expected", [
+    ([user(text("a")), user(text("b"))], ["LORE144"]),  # the update moved to the system prompt
+    ([user(text("a"), UPDATE), user(text("b"))], ["LORE100"]),  # it is still in the messages
+    ([user(text("a"), UPDATE), user(text("c"))], ["LORE100"]),  # the last message alone differs
+    ([user(text("other")), user(text("b"))], ["LORE100"]),
+])  # fmt: skip
+def test_reset_moves_knowledge_updates_out_of_the_messages(messages, expected):
+    previous = {"system": "You help.", "messages": [user(text("a"), UPDATE), user(text("b"))]}
+    current = {"system": "You help. The release is out.", "messages": messages}
+    assert codes(previous, current)[:1] == expected

@@ -47,6 +47,26 @@ def test_window_of_one_exchange_stays_one_chain():
     assert chains_of(windows[1], body("c", "d")) == ["main", "chain-2"]
 
 
+def test_window_that_fits_two_conversations_continues_neither():
+    said = [dumps({"role": "assistant", "content": f"{name}: {LONG}"}) for name in "AB"]
+    ends = [body(f"task {name}", assistant(name), "Continue.") for name in "AB"]
+    window = body("Continue.", assistant(f"A: {LONG}"), "And now?")
+    assert chains_of(*ends, window) == ["main", "chain-2", "chain-3"]
+    answered = [(end, exchange(output=output)) for end, output in zip(ends, said, strict=True)]
+    assert chains_of(*answered, window) == ["main", "chain-2", "main"]
+
+
+@pytest.mark.parametrize("other", [
+    {"system": "Another agent."}, {"tools": TOOLS},
+    {"messages": [user("Continue."), user("And now?")]}, {"messages": [assistant("Continue."), user("And now?")]},
+])  # fmt: skip
+def test_stranger_with_same_first_message_is_no_window(other):
+    window = body("Continue.", assistant("Done."), "And now?")
+    end = body("task", assistant("a"), "Continue.")
+    assert chains_of(end, window) == ["main", "main"]
+    assert chains_of(end, {**window, **other}) == ["main", "chain-2"]
+
+
 def test_repeating_only_the_beginning_is_a_fork():
     requests = body("a", assistant("b"), "c"), body("a"), body("a", assistant("b"), "c", "d")
     assert chains_of(*requests) == ["main", "chain-2", "main"]

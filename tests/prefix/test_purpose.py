@@ -135,6 +135,8 @@ def test_summary_heading_is_known_in_many_languages(words, expected):
 def test_short_text_about_removed_messages_is_a_placeholder():
     assert is_placeholder(segment("[212 earlier messages were removed to save space]"))
     assert is_placeholder(segment("Earlier messages were omitted. " + "Ask if you need them. " * 12))
+    assert is_placeholder(segment("（已省略12条早期消息）"))
+    assert not is_placeholder(segment("对话摘要：解析器已经修复，空行的测试通过，还有两个测试没有完成。"))
     assert not is_placeholder(segment("The parser fails if a line is empty. " * 12))
 
 

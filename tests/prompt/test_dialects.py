@@ -305,3 +305,24 @@ def test_repeated_history_is_parsed_once():
     first = parsed({"messages": CHAT["messages"][:4]}, "openai-chat", memo)
     second = parsed({"messages": CHAT["messages"]}, "openai-chat", memo)
     assert all(mine is theirs for mine, theirs in zip(first, second, strict=False))
+
+
+@pytest.mark.parametrize(("dialect", "bodies"), [
+    ("openai-responses", [{"instructions": "A", "input": "Go."}, {"instructions": "B", "input": "Go."}]),
+    ("anthropic", [{"system": text, "messages": []} for text in ("A", "B")]),
+    ("anthropic", [{"tools": ["x"], "messages": []}, {"system": ["x"], "messages": []}]),
+    ("bedrock", [{"system": [{"text": text}], "messages": []} for text in ("A", "B")]),
+    ("gemini", [{"systemInstruction": {"parts": [{"text": text}]}, "contents": []} for text in ("A", "B")]),
+])  # fmt: skip
+def test_other_head_is_not_taken_from_memory(dialect, bodies):
+    memo = Memo()
+    heads = [parsed(body, dialect, memo).head for body in (*bodies, bodies[0])]
+    assert heads[0] != heads[1]
+    assert heads[0] == heads[2] == parsed(bodies[0], dialect).head
+
+
+def test_head_of_another_dialect_is_not_taken_from_memory():
+    memo = Memo()
+    parsed({"tools": [], "system": "A", "messages": []}, "anthropic", memo)
+    (segment,) = parsed({"tools": [], "instructions": "A", "input": []}, "openai-responses", memo).head
+    assert segment.path == "instructions"

@@ -105,15 +105,16 @@ class KnownFindings:
         ranked = sorted(baseline.findings, key=lambda entry: entry.count)
         self._entries = {entry.fingerprint: entry for entry in ranked}  # the one that counts most
         self._remaining = Counter({name: entry.count for name, entry in self._entries.items()})
+        self._paths = {entry.path for entry in ranked}  # a recording with entries of its own was not moved
         self._moved: dict[str, list[str]] = {}  # fingerprints of entries whose recording may have moved, by content
         for name, entry in self._entries.items():
             if entry.content is not None and is_gone(entry):
                 self._moved.setdefault(entry.content, []).append(name)
 
-    def take(self, finding: Finding, recording: str = "") -> bool:
-        """Return whether a finding is known, and use it up; `recording` as in `content_key`."""
-        names = (finding.fingerprint, *self._moved.get(content_key(finding, recording) or "", ()))
-        name = next((name for name in names if self._remaining[name] > 0), None)
+    def take(self, finding: Finding, key: str, recording: str = "") -> bool:
+        """Return whether a finding is known, and use it up; `key` and `recording` as in `BaselineRecorder.add`."""
+        moved = () if mask(key) in self._paths else self._moved.get(content_key(finding, recording) or "", ())
+        name = next((name for name in (finding.fingerprint, *moved) if self._remaining[name] > 0), None)
         if name is None:
             return False
         self._remaining[name] -= 1

@@ -6,13 +6,14 @@ Settings act on findings after a verdict is made (`policy`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from lore.cache.counts import ONE_HOUR
 from lore.judge.messages import in_words
 from lore.judge.pairs.pair import BY_USAGE, Pair, is_remark, lost_tokens
+from lore.judge.prices import paid_again
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
@@ -23,12 +24,6 @@ from lore.model.results import Finding, SecondaryCause
 from lore.model.turn import Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.overlap import PromptPlace, locate_between, locate_difference
-
-if TYPE_CHECKING:
-    pass
-
-
-from lore.judge.prices import paid_again
 
 # Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
 _NUMBERED = pattern(r"(?:main|(?:chain|utility|agent)-\d+)\Z")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,10 +17,6 @@ from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.model.events import Usage
 from lore.model.turn import Turn
-
-if TYPE_CHECKING:
-    pass
-
 
 CURRENCY = "USD"
 

@@ -291,11 +291,12 @@ FALLS: tuple[EvidenceRule, ...] = (
         "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds."),
     MISSING_ANSWERS,
     DROPPED_BREAKPOINTS,
-    EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
+    EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_sure=True),
         "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",
         kind="waste", ruled_out_by=_HEAD_MISSED),
-    EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=True),
-        "0 of 11 right if answers between the two are missing (facts/verdicts.md): their requests had breakpoints.",
+    EvidenceRule(Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_sure=False),
+        "0 of 11 right if answers between the two are missing (facts/verdicts.md): their requests had breakpoints. Or "
+        "exactly 20 positions, with which other requests read.",
         "weak", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.DEFERRED_TOOLS_LOADED, partial(find.find_counted_signal, "tool-reference"),
         "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "

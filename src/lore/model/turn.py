@@ -125,7 +125,10 @@ class Memo:
         self._values: dict[int | str, list[tuple[bytes, tuple[Segment, ...]]]] = {}
 
     def get(self, key: int | str, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
-        """Return the cached segments of equal bytes at `key` (a message's index); else cache the result of `build`."""
+        """Return the cached segments of equal bytes at `key`; else cache the result of `build`.
+
+        The key is a message's index, or the name of the dialect of a head.
+        """
         values = self._values.setdefault(key, [])
         for value, segments in values:
             if value == raw:

@@ -203,8 +203,9 @@ class Chains:
             unwrapped = likeness.has_same_system(old.prompt, prompt) and likeness.has_lost_wrapper(old.prompt, prompt)
             if unwrapped and not self._reply_keys(old):  # the request would hold a recorded reply
                 return old
-        if is_turn and chain is None:
-            chain = next((chain for chain in recent if self._has_slid(chain, prompt)), None)
+        if is_turn and chain is None:  # of two conversations that end alike, neither is known to have slid
+            slid = [chain for chain in recent if self._has_slid(chain, prompt)]
+            chain = slid[0] if len(slid) == 1 else None
         return chain
 
     def _has_slid(self, chain: _KnownChain, prompt: Prompt) -> bool:
@@ -217,8 +218,8 @@ class Chains:
             return False
         answers, received = likeness.answer_keys(prompt, len(last)), self._reply_keys(chain)
         is_answer = len(prompt.messages) > len(last) and likeness.is_model_message(prompt.messages[len(last)])
-        is_known = not (answers and received) or bool(answers & received)
-        return is_answer and is_known and likeness.has_same_head(previous, prompt)
+        is_other = bool(answers) and bool(received) and not answers & received
+        return is_answer and not is_other and likeness.has_same_head(previous, prompt)
 
     def _has_other_answer(self, chain: _KnownChain, prompt: Prompt) -> bool:
         """Return whether a request with other tools has another answer after the chain's messages than it received."""

@@ -28,7 +28,8 @@ _TEXT_BYTES = 4096  # at a text's beginning that show its kind
 _MOST_BLOCKS = 32  # of one message, or before the model's first answer
 _MOST_KEPT = 1024  # segments of a user's messages that an agent may keep before its summary
 _SHORT = 240  # characters: a shorter text may replace messages that were cut, and retell nothing
-_FEWEST_SPACES = 4  # of a sentence
+_FEWEST_SPACES = 4  # of a sentence; in a script without spaces it has at least so many characters:
+_FEWEST_CHARACTERS = 24
 
 # Side calls
 
@@ -259,7 +260,8 @@ def has_summary_heading(segment: Segment) -> bool:
 def is_placeholder(segment: Segment) -> bool:
     """Return whether a text has under 480 characters that say that something was left out, or is no sentence."""
     text = (block_of(segment).text or "").strip()
-    return len(text) < 2 * _SHORT and (_CUT.search(text) is not None or text.count(" ") < _FEWEST_SPACES)
+    is_word = text.count(" ") < _FEWEST_SPACES and (text.isascii() or len(text) < _FEWEST_CHARACTERS)
+    return len(text) < 2 * _SHORT and (is_word or _CUT.search(text) is not None)
 
 
 def is_short(segment: Segment) -> bool:
@@ -274,7 +276,7 @@ def retells(segment: Segment, removed: Iterable[Segment]) -> bool:
     missing = {term.encode("utf-8", "replace") for term in terms}
     for lost in removed:
         missing -= {term for term in missing if term in lost.data}
-    return _are_most_found(len(terms), len(missing))
+    return _has_most(len(terms), len(missing))
 
 
 def retells_words(segment: Segment, removed: Iterable[Segment]) -> bool:
@@ -284,9 +286,9 @@ def retells_words(segment: Segment, removed: Iterable[Segment]) -> bool:
     for lost in removed:
         lowered = lost.data.lower()
         missing -= {word for word in missing if word in lowered}
-    return _are_most_found(len(words), len(missing))
+    return _has_most(len(words), len(missing))
 
 
-def _are_most_found(count: int, missing: int) -> bool:
+def _has_most(count: int, missing: int) -> bool:
     found = count - missing
     return found >= _FEWEST_FOUND and found >= _FOUND_SHARE * count

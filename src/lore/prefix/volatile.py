@@ -243,8 +243,8 @@ def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
     """Return words of one prompt that often differ in the next, in order, the first 16 of each kind.
 
     Documentation is full of dates and ids. So a date counts in a line that names it, an id with a label or as a UUID, a
-    path as the working directory or with digits in a temporary folder. Examples and quoted sentences never count, nor
-    does a date in a tool's description (`in_tool`), except as the current one.
+    full path as the working directory or with digits in a temporary folder. Examples and quoted sentences never count,
+    nor does a date in a tool's description (`in_tool`), except as the current one.
     """
     text = text[:VARYING_TEXT]
     words: list[VaryingWord] = []
@@ -279,7 +279,7 @@ def _varying_kind(form: str, word: str, before: str, after: str, *, in_tool: boo
             if (in_tool or is_quoted) and p.CURRENT.search(before) is None:
                 return None
             return "clock" if p.TIME.search(word) else "date"
-        case "place":
+        case "place" if p.PATH.search(word):  # not "the workspace is long-term", "cwd: the folder of the command"
             return "directory"
         case "id" if p.UUID.fullmatch(word) or p.LABELLED.search(word):
             return "id"

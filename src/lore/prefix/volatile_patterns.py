@@ -234,5 +234,6 @@ REPOSITORY = pattern(
 )
 UUID = pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 TIME = pattern(r"\d:\d")
+PATH = pattern(r"[\s:=>\"'`*](?:~|[/\\]|[A-Za-z]:[/\\])")  # a full path, as the value of a label
 LABELLED = pattern(r"[:=#][ \t\"'`*]{0,8}(?=\D{0,64}\d\D{0,64}\d)")
 CURRENT = pattern(r"(?i)\b(?:today'?s?|current|now|present)\b[^\n:=]{0,24}(?:[:=]|\bis\b)[ \t*]{0,4}$")

@@ -160,14 +160,12 @@ def find_moved_hashes(section: str, facts: PairFacts) -> Cause | None:
     return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
 
 
-def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | None:
+def find_far_entry(facts: PairFacts, *, is_sure: bool) -> e.LookbackExceeded | None:
     """Return that no breakpoint of the current request reaches the last cache entry.
 
-    `is_cut`: only if answers between the two are missing, whose requests may have written nearer entries; else only if
-    none are missing.
+    It is unsure if answers between the two are missing, whose requests may have written nearer entries, and with
+    exactly as many new positions as the cache looks back. `is_sure`: return it only if it is sure; else only if not.
     """
-    if (outside.find_missing_answers(facts) is not None) != is_cut:
-        return None
     state = facts.state
     if state is not None:
         if state.new_positions <= POSITIONS or lookback_rule(facts.current.at).runs:
@@ -177,14 +175,17 @@ def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | No
         return None
     else:
         evidence = measure_lookback(facts)
-    return None if evidence is None or outside.find_named_route(facts) is not None else evidence
+    if evidence is None or outside.find_named_route(facts) is not None:
+        return None
+    is_far = evidence.positions > evidence.allowed and outside.find_missing_answers(facts) is None
+    return evidence if is_far == is_sure else None
 
 
 def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
     """Return by how much the last entry of a recorded request is out of the lookback; None if it is not, or unknown.
 
-    The breakpoint itself counts (Anthropic's documentation), but with 20 new positions entries were read (measured):
-    so many explain a miss that usage shows.
+    The breakpoint itself counts by Anthropic's documentation, but entries before 16 to 20 new positions were read (5 of
+    5). So exactly 20 count if usage shows a miss.
     """
     gap = lookback_gap(facts.previous.prompt, facts.current.prompt, facts.current.at)
     if gap is None or gap.new < 0 or not (gap.is_exceeded or (facts.fell and gap.new == gap.allowed == POSITIONS)):

@@ -90,8 +90,8 @@ class Laws:
         else:
             previous = self._last.prompt
             same = previous.messages.common(prompt.messages)
-            is_longer = len(previous.head) != head
-            seen = range(0) if is_longer else range(0 if previous.head is prompt.head else head, head + same)
+            first = 0 if previous.head is prompt.head else head
+            seen = range(first, head + same) if len(previous.head) == head else range(0)  # else positions moved
         self._last = turn
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
@@ -132,8 +132,9 @@ class Laws:
                 lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
                 tokens="estimated" if is_unread else None,
             )  # fmt: skip
-            # As in `lore lint`: an error if no request of the recording is cached.
-            is_uncached = is_missing and not self._cached_chains and breach.times == self._turns - 1
+            # As in `lore lint`: an error if no request of the recording is cached; the first ones may be too short.
+            is_each = breach.times == self._turns - breach.turn.number + 1
+            is_uncached = is_missing and not self._cached_chains and is_each
             yield replace(result, severity="error") if is_uncached else result
         codes = {code for code, _ in self._breaches}
         for defect in self._defects:

@@ -69,11 +69,11 @@ class Body:
         A member of unknown shape becomes one segment. Bytes that are not a JSON object give an empty prompt.
         """
         members = raw_members(body) or {}
+        tools = members.get("tools", b"")
+        parts = [members.get(name, b"") for name in self.prompt_members if name not in (self.root, "model")]
         head = memo.get(  # one tuple as long as its members stay the same, which other rooms compare by identity
-            "head", b"\0".join([members.get(name, b"") for name in self.prompt_members[1:-1]]),
-            lambda: (
-                *slice_list(members.get("tools", b""), "tools", "tools", "tool", "opaque"), *self.system(members),
-            ),
+            self.name, b"\0".join(parts),
+            lambda: (*slice_list(tools, "tools", "tools", "tool", "opaque"), *self.system(members)),
         )  # fmt: skip
         return self.prompt_of(fidelity, members, head, memo)
 

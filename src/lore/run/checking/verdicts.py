@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_BEGINNING = 2048  # bytes that identify a recording without a session id
+_BEGINNING = 2048  # bytes that identify a recording without a session id, with the rest of their line
 SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
 
 
@@ -260,7 +260,13 @@ def _judge(
     result.is_complete = result.is_complete and not stopped
     if context.path and not file.stream:
         with suppress(LoreError):  # a folder without a session id has no beginning
-            result.content = recording.state.id or sha256(next(corpus.pieces(file.path), b"")[:_BEGINNING])
+            result.content = recording.state.id or sha256(_beginning(file.path))
     result.paths = [corpus.show(path) for path in file.together or (file.path,)]
     if ledger is not None:
         result.ledger = ledger.ledger(result.unseen)
+
+
+def _beginning(path: str) -> bytes:
+    """Return the first bytes of a file up to the end of a line, so that they hold the whole first request."""
+    data = next(corpus.pieces(path), b"")
+    return data[: data.find(b"\n", _BEGINNING) + 1] or data
