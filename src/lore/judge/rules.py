@@ -327,7 +327,7 @@ FALLS: tuple[EvidenceRule, ...] = (
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _HEAD_MISSED),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=True),
         "The same of a log, whose requests may differ in more: 2 of 16 images at a prompt fell, 0 of 66 in results "
-        "(facts/verdicts.md). An image leaves tools and system prompt alone.", "weak", ruled_out_by=find.head_not_ended),
+        "(facts/verdicts.md). It leaves tools and system prompt alone.", "weak", ruled_out_by=find.head_not_ended),
     _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
     _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
     _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),
