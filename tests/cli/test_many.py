@@ -195,6 +195,26 @@ def test_fork_of_a_middle_turn_hides_no_finding(whole, cut):
     assert [finding["path"] for finding in both["findings"] if finding["code"] == "LORE301"] == [f"d/{whole}.jsonl"]
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a"), ("b", "a", "c")])
+def test_copies_count_alike_in_every_command_and_order(names, jobs):
+    """A fork that begins in the middle cannot compare its first copy, and was named first."""
+    times = {"c": PARENT, "a": [*PARENT[2:], *goes_on(3)], "b": [*PARENT[2:], *goes_on(4), *goes_on(5, "a4")]}
+    for name, lines in times.items():
+        starts = [f"2026-01-01T00:0{record['uuid'][1]}:00Z" for record in lines]
+        records = [record | {"timestamp": start} for record, start in zip(lines, starts, strict=True)]
+        path = save(f"d/{name}.jsonl", name, *records)
+        os.utime(path, (ord(name), ord(name)))  # the copies were written first
+    paths = [f"d/{name}.jsonl" for name in names]
+    checked = pooled("check", "--json", "--jobs", jobs, *paths).json["summary"]
+    simulated = lore("simulate", "--json", *paths).json
+    spent = lore("report", "--format", "json", *paths).json["total"]
+    lost = [sum(turn["unexplained_tokens"] or 0 for turn in simulated["turns"]), spent["unexplained_tokens"]]
+    assert [checked["lost_tokens"], *lost] == [20_000] * 3
+    assert [checked["turns"], len(simulated["turns"]), spent["requests"]] == [5] * 3
+    assert [checked["breaks"], spent["breaks"]] == [1, 1]
+
+
 def test_equal_response_ids_with_other_usage_are_no_copies():
     """Two runs against a mock that counts its responses: the first turn is equal, the second is not."""
     for name, read in (("a", 20_000), ("b", 12_000)):

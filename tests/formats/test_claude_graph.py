@@ -124,6 +124,14 @@ PLAN = (
     asked("u2", [result("c1", "The user doesn't want to proceed", is_error=True)], "a1"),
     asked("u3", [text("[Request interrupted by user for tool use]")], "u2"),
 )  # fmt: skip
+OTHER = [
+    record | {"sessionId": "other"}
+    for record in (
+        line("progress", "p9", None, data={"type": "hook_progress"}),
+        asked("v1", "another session, in the same file"),
+        answered("b1", "r9", text("well"), "v1"),
+    )
+]
 CARRY_OUT = "Implement the following plan:\n\n# Add a cache"
 
 
@@ -135,6 +143,9 @@ CARRY_OUT = "Implement the following plan:\n\n# Add a cache"
     ((*HISTORY, asked("u5", CARRY_OUT, "a5")), [*folded(*HISTORY).uuids, "u5"]),  # no plan was presented
     ((*PLAN, asked("u4", "rather not", "u3"), asked("u5", CARRY_OUT, "u4")), ["u1", "a1", "u3", "u4", "u5"]),
     ((*PLAN, asked("u4", "/clear it", "u3")), ["u1", "a1", "u3", "u4"]),
+    ((*HISTORY, *OTHER), ["v1", "b1"]),
+    ((*HISTORY, *OTHER[1:]), ["v1", "b1"]),
+    ((*HISTORY, {**OTHER[1], "parentUuid": "a5"}), [*folded(*HISTORY).uuids, "v1"]),  # resumed under a new id
 ])  # fmt: skip
 def test_new_conversation_leaves_the_previous_one(lines, expected):
     fold = folded(*lines)

@@ -16,7 +16,7 @@ from lore.judge.sums import Copies, LedgerRequest
 from lore.model.codes import Code, Problem
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
-from lore.recording.inputs import Input, inputs, written_at
+from lore.recording.inputs import Input, by_start, inputs
 from lore.report.forms.json_report import render
 from lore.run import recent
 from lore.run.recent import no_recordings_error
@@ -112,8 +112,7 @@ def _write_trace(
     from lore.report.trace import trace_of
 
     copies, failures, requests, recordings = Copies(), list[Problem](), list[tuple[str, LedgerRequest]](), 0
-    files_by_time = sorted(files, key=lambda file: (written_at(file) or 0.0, file.path))
-    for file, ledger in ledgers.read(files_by_time, progress):
+    for file, ledger in ledgers.read(by_start(files, lambda file: file), progress):
         recordings += 1
         if ledger.message is not None:
             hint = "name recordings: `lore formats` lists what lore reads"

@@ -275,8 +275,8 @@ FALLS: tuple[EvidenceRule, ...] = (
         )),
     EvidenceRule(Code.RESUME_RERENDERED, find.find_resume,
         "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
-        "prompt shrank, it was rendered again.",
-        "weak", confirmed_by=(lambda facts, _: find.find_removed(facts) is not None,)),
+        "prompt shrank, or the provider reports that the client changed it, it was rendered again.",
+        "weak", confirmed_by=(lambda facts, _: find.find_removed(facts) is not None, confirm.verdict_agrees)),
     EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_removed,
         "78 of 78 prompts that shrank by over 1,000 tokens fell (facts/verdicts.md, 1), 4 of 4 by 128 to 1,000. 16 of "
         "40 that were called cleared results were it (facts/predictions.md). Weak if the provider may omit content.",
@@ -328,7 +328,7 @@ FALLS: tuple[EvidenceRule, ...] = (
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _HEAD_MISSED),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=True),
         "The same of a log, whose requests may differ in more: 2 of 16 images at a prompt fell, 0 of 66 in results "
-        "(facts/verdicts.md).", "weak", ruled_out_by=_HEAD_READ),
+        "(facts/verdicts.md). It leaves tools and system prompt alone.", "weak", ruled_out_by=find.head_not_ended),
     _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
     _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
     _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),

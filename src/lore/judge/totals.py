@@ -1,11 +1,11 @@
 """The totals of `lore check`: the result of one file, which can be sent to another process, and the sums of a run.
 
-A file is judged as if it were alone: `FileTotals` collects its `FileResult`. `RunTotals` adds these results up, in the
-order of the files:
+A file is judged as if it were alone: `FileTotals` collects its `FileResult`. `RunTotals` adds these results up, and
+lists findings in the order in which the files were named:
 
 1. Copies are removed. A fork or a resumed session begins with its parent's requests, so a request or a compaction that
-   an earlier file holds counts as copied and nowhere else. If the first file could not compare it with the turn before
-   it (a fork that begins in the middle), the copy's comparison counts. One file's repetitions are not copies.
+   an earlier file holds counts as copied and nowhere else. One file's repetitions are not copies. Which file is earlier
+   is decided by `lore.recording.inputs.by_start`, for every command.
 2. Findings that the baseline knows are removed.
 3. Each cache break counts once, by its leading cause: the worst kind among the causes that remain, and of those the one
    that lost most. Expected breaks are in no sum of lost tokens.
@@ -16,6 +16,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -40,7 +42,8 @@ from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, S
 from lore.model.turn import Turn
 
 AnyCause = TypeVar("AnyCause", Finding, CauseResult)
-VERSION = 9  # of an encoded result: changes with its fields or their meaning
+Entry = TypeVar("Entry")
+VERSION = 10  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
@@ -98,6 +101,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     error: LoreError | None = None  # the file is the only input of the run, and cannot be judged
     ledger: Ledger | None = None  # if tables are written
     long_turns: int = 0  # turns of a session log with a prompt of over `LONG_PROMPT` tokens
+    start: tuple[float | None, int] = (None, 0)  # when the recording begins, and its size, by which copies are found
     content: str = ""  # identifies the recording for a baseline, wherever it is: its session, else its beginning
 
 
@@ -356,7 +360,7 @@ class RunTotals:
         self.summary = Summary()
         self.failed = False  # a finding is an error
         self.unjudged: list[Problem] = []  # why requests or whole files could not be judged, if the baseline has none
-        self.paths: list[str] = []  # of recordings that were judged, up to a limit
+        self._paths: list[tuple[float, str]] = []  # of recordings that were judged, up to a limit
         self.longest = (0, "")  # most turns with a long prompt, and their recording
         self.complete_keys: set[str] = set()  # of files that were judged from end to end, or are not recordings
         self.partial_keys: set[str] = set()  # of the other files
@@ -364,17 +368,25 @@ class RunTotals:
         self.used: Counter[tuple[str, int]] = Counter()  # breaks and tokens, by name and entry of their budget
         self._known_findings, self._recorder = known_findings, recorder
         self._costs: Costs = {}
-        self._findings: list[Finding] = []
+        self._findings: list[tuple[float, Finding]] = []  # with the place of their file, as below
         self._kept: Counter[str] = Counter()
-        self._problems: list[Problem] = []
+        self._problems: list[tuple[float, Problem]] = []
         self._sessions: set[str] = set()
-        self._responses: dict[str, bool] = {}  # id -> whether it was compared with the turn before it
+        self._responses: set[str] = set()
         self._boundaries: set[tuple[str, str | None]] = set()
         self._chains: set[tuple[str, str]] = set()  # session and name of each chain
         self._unseen: dict[tuple[str, str, str], list[int | None]] = {}
 
-    def take(self, result: FileResult) -> None:
-        """Add the next file's result. It is changed: copies of earlier requests are removed from it."""
+    @property
+    def paths(self) -> list[str]:
+        """The recordings that were judged, up to a limit."""
+        return _in_place(self._paths)
+
+    def take(self, result: FileResult, place: int) -> None:
+        """Add the next file's result; its findings are listed at this place.
+
+        The result is changed: copies of earlier requests are removed from it.
+        """
         turns = result.summary.turns + result.summary.copied  # before more copied turns are removed
         unjudged = list_unjudged(result.problems, turns)
         result.summary.compactions -= sum(boundary in self._boundaries for boundary in result.boundaries)
@@ -387,20 +399,20 @@ class RunTotals:
         known_codes: set[str] = set()  # codes of findings that the baseline has
         for turn in result.judged:
             if turn.response_id:
-                self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
+                self._responses.add(turn.response_id)
             if turn.found:
                 decisions = [self._match_baseline(decided, result.key, result.content) for decided in turn.found]
                 known_codes |= {decided.finding.code for decided in decisions if self._use_known(decided, result)}
                 self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
                 self._count_against_budgets(decisions, result.limited)
-                self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
+                self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]), place)
         self._count(result)
         if (unseen := result.unseen) is not None:
             self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
         self.unjudged += [problem for problem in unjudged if problem.code not in known_codes]
-        self.paths += result.paths[: RECORDINGS_LISTED - len(self.paths)]
+        self._paths += [(place, path) for path in result.paths[: RECORDINGS_LISTED - len(self._paths)]]
         self.longest = max(self.longest, (result.long_turns, next(iter(result.paths), "")))
-        self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
+        self._problems += [(place, problem) for problem in result.problems[: PROBLEMS_KEPT - len(self._problems)]]
 
     def _match_baseline(self, decided: Decision, key: str, recording: str = "") -> Decision:
         """Return a finding as `known` if the baseline has it, and use up that entry; or record it in a new baseline.
@@ -448,15 +460,16 @@ class RunTotals:
         """Count the findings about the whole run and list those that remain; `complete` is applied to each."""
         decided = [self._match_baseline(ruling.decide(entry), entry.path) for entry in findings]
         self.failed = count_findings(decided, self.summary, {}) or self.failed
-        self._keep(entry.finding if complete is None else complete(entry.finding) for entry in decided if not entry.out)
+        findings = [entry.finding for entry in decided if not entry.out]
+        self._keep(findings if complete is None else map(complete, findings), inf)
 
-    def _keep(self, findings: Iterable[Finding]) -> None:
+    def _keep(self, findings: Iterable[Finding], place: float) -> None:
         """List findings that have words, up to a limit."""
         for finding in findings:
             if finding.message:
                 self._kept[finding.severity] += 1
                 if self._kept[finding.severity] <= FINDINGS_KEPT:
-                    self._findings.append(finding)
+                    self._findings.append((place, finding))
 
     def checked(self) -> CheckResult:
         unseen: list[UnrecordedParts] = []
@@ -466,9 +479,13 @@ class RunTotals:
             ends = (counts[0], counts[-1]) if counts else ()
             unseen.append(UnrecordedParts(log_format, what, len(sizes), lower_median, sealed, *ends))
         return CheckResult(
-            summary=self.summary, top=list_costliest(self._costs), unseen=unseen, findings=self._findings,
-            problems=self._problems,
+            summary=self.summary, top=list_costliest(self._costs), unseen=unseen, findings=_in_place(self._findings),
+            problems=_in_place(self._problems),
         )  # fmt: skip
+
+
+def _in_place(entries: list[tuple[float, Entry]]) -> list[Entry]:
+    return [entry for _, entry in sorted(entries, key=itemgetter(0))]
 
 
 def _add_summary(sums: Summary, more: Summary) -> None:
@@ -484,27 +501,24 @@ def _add_summary(sums: Summary, more: Summary) -> None:
             setattr(sums, name, before + (value or 0))
 
 
-def _remove_copies(
-    result: FileResult, compared: Mapping[str, bool], known_chains: set[tuple[str, str]]
-) -> list[Decision]:  # fmt: skip
+def _remove_copies(result: FileResult, known: set[str], known_chains: set[tuple[str, str]]) -> list[Decision]:
     """Remove copied requests from a file's result, and chains that only had copies; return the findings about them.
 
-    `compared` has the ids of responses in earlier files, and whether one of these compared the turn. A chain with
-    copies that is one of the `known_chains` continues that of another version of its log.
+    `known` are the ids of responses in earlier files. A chain with copies that is one of the `known_chains` continues
+    that of another version of its log.
     """
     sums, copied, turns, removed = result.summary, Counter[str](), list[TurnFindings](), list[Decision]()
     for turn in result.judged:
-        if turn.response_id in compared:
+        if turn.response_id in known:
             copied[turn.chain] += 1
             sums.turns -= 1
             sums.copied += 1
             if turn.recorded:
                 sums.recorded_dollars = sum_known((sums.recorded_dollars or 0.0, -turn.recorded)) or UNSET
-            if compared[turn.response_id]:
-                sums.pairs -= turn.paired
-                removed += turn.found
-                turn = replace(turn, found=())
-        elif turn.about in compared:
+            sums.pairs -= turn.paired
+            removed += turn.found
+            turn = replace(turn, found=())
+        elif turn.about in known:
             removed += turn.found
             continue
         turns.append(turn)

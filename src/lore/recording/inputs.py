@@ -10,11 +10,14 @@ named are read as one recording, so that two files give the same answer as the s
 from __future__ import annotations
 
 import fnmatch
+import math
 import os
+import re
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,16 +26,21 @@ from lore.errors import LoreError
 from lore.formats.contents import recorded_body
 from lore.formats.folders import PackHeader
 from lore.model.deferred import pattern
+from lore.model.times import decode_time
 from lore.recording import corpus, filesystem, packed, pairs
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.opening import Options, reader_class_for
 from lore.store.registry import ignore, open_existing, print_note_once, scheme_of
 
+T = TypeVar("T")
+Start: TypeAlias = tuple[float | None, int]  # when a recording begins, and its size
 _MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
 _FIRST_LINE, _LEAST_LINE = 256 * 1024, 32  # bytes of a first line: those that are compared, and the least
 _COMPARED = 8  # files with the same first line
+_BEGIN = 64 * 1024  # bytes in which the first time of a log is looked for
+_TIME = re.compile(rb'"(?:timestamp|time|ts|at|\w{1,20}(?:At|_at|Time|_time))": ?("[^"\\]{8,40}"|[\d.]{9,20})')
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
 
@@ -250,6 +258,40 @@ def drop_earlier_versions(files: list[Input], log: Callable[[str], None]) -> lis
                 earlier.add(file.path)
                 log(f"{corpus.show(file.path)}: an earlier version of {corpus.show(whole)}, skipped")
     return [file for file in files if file.path not in earlier]
+
+
+# copies of requests
+
+
+def by_start(files: Iterable[T], file_of: Callable[[T], Input]) -> list[T]:
+    """Return files in the order in which their copies of one request count: the first file holds it.
+
+    A fork repeats requests of its parent, perhaps only from the middle on, and then its first copy cannot be compared
+    with the request before it. So the file that begins first holds them: by the first time that it records, then the
+    larger file, then by path. The order in which files are named makes no difference. Remote files are not opened:
+    their time is that of their last change.
+    """
+    listed = list(files)
+    if len(listed) < 2:  # noqa: PLR2004 - nothing to order
+        return listed
+    return sorted(listed, key=lambda entry: start_key(start_of(file_of(entry)), file_of(entry).path))
+
+
+def start_key(start: Start, path: str) -> tuple[float, int, str]:
+    """Return the sort key of `by_start`; files without a time come last."""
+    time, size = start
+    return math.inf if time is None else time, -size, path
+
+
+def start_of(file: Input) -> Start:
+    """Return the first time that a file records (None: unknown), and its size in bytes."""
+    path = file.together[0] if file.together else file.path
+    if file.stream or filesystem.is_remote(path) or not os.path.isfile(path):
+        return file.written, file.size
+    with suppress(OSError), filesystem.open_file(path) as opened:
+        times = (decode_time(found[1]) for found in _TIME.finditer(opened.read(_BEGIN)))
+        return next((time for time in times if time is not None), None), os.fstat(opened.fileno()).st_size
+    return None, 0
 
 
 # request bodies in files of their own

@@ -30,7 +30,7 @@ from lore.model.results import CheckResult
 from lore.plugins import entry_points
 from lore.recording.base import PLUGIN_GROUPS, load_plugins
 from lore.recording.corpus import show
-from lore.recording.inputs import Input, drop_earlier_versions, inputs
+from lore.recording.inputs import Input, drop_earlier_versions, inputs, start_key
 from lore.report.forms.json_report import render
 from lore.run.checking.check import CheckOutcome, conclude
 from lore.run.checking.verdicts import CheckContext, judge_file
@@ -124,11 +124,12 @@ class Result:
         context, maker = _settings(config)
         if self._maker not in ("", maker):
             raise LoreError("this result was made by another version of lore, or by other settings", hint=_SAME)
-        totals, records = RunTotals(), [record for _, (_, record) in sorted(self._join_parts().items())]
-        if context.policy.exempt:
-            records.sort(key=lambda record: context.is_exempted(_decode_result(record).key), reverse=True)
-        for record in records:
-            totals.take(_decode_result(record))
+        totals, files = RunTotals(), list[tuple[bool, tuple[float, int, str], int, bytes]]()
+        for place, (_, (path, record)) in enumerate(sorted(self._join_parts().items())):
+            result = _decode_result(record)
+            files.append((not context.is_exempted(result.key), start_key(result.start, path), place, record))
+        for _, _, place, record in sorted(files):
+            totals.take(_decode_result(record), place)
         return CheckOutcome(conclude(totals, context), totals.failed, totals.unjudged)
 
     def checked(self, *, config: str | None = None) -> CheckResult:

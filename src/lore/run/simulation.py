@@ -1,8 +1,8 @@
 """Predict the turns of recordings in a cache, and compare each prediction with the usage and the verdict.
 
-`Simulation` takes recordings one after another. A prediction is made before its usage is read. A turn that an earlier
-recording has, too, is predicted, since it leaves entries in the cache, and not reported again. Cost O(new content of
-each turn) for transcripts, O(bytes) for recorded requests.
+`Simulation` takes recordings one after another, in the order of `by_start`. A prediction is made before its usage is
+read. A turn that an earlier recording has, too, is predicted, since it leaves entries in the cache, and not reported
+again. Cost O(new content of each turn) for transcripts, O(bytes) for recorded requests.
 
 `simulate` makes a simulation of all files for each cache, and one more for each change (`--what-if`) that needs it: the
 change saves the difference. Without changes the fixes of the causes found are ranked, from the first simulation alone;
@@ -52,7 +52,16 @@ from lore.recording import corpus
 from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, load_plugins
-from lore.recording.inputs import Input, ahead, drop_earlier_versions, inputs, is_passed_over, join_bodies, open_input
+from lore.recording.inputs import (
+    Input,
+    ahead,
+    by_start,
+    drop_earlier_versions,
+    inputs,
+    is_passed_over,
+    join_bodies,
+    open_input,
+)
 from lore.recording.opening import Options
 from lore.report.commands import compaction_advice
 from lore.report.measured import engine_measures
@@ -264,7 +273,7 @@ def simulate(
     load_plugins()
     options = context.options
     all_files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts)]
-    files = join_bodies(drop_earlier_versions(all_files, options.log), options.format)
+    files = by_start(join_bodies(drop_earlier_versions(all_files, options.log), options.format), lambda file: file)
     has_stream = any(file.stream for file in files)
     if has_stream and (len(caches) > 1 or any(change != RANK for change in changes)):
         hint = "save it to a file: several caches and changes need more than one look"

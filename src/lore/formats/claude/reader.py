@@ -5,9 +5,9 @@ counts are equal on all of them and the last one has the output count, so usage 
 file's: clocks run backwards. Records of subagents (`isSidechain`) are chains of their own, by `agentId` or by the root
 of their parents, in `claude -p --output-format stream-json` by the call that began them (`parent_tool_use_id`). A
 boundary (`compact_boundary`) and the summary after it are one compaction. A second prompt under one parent is a rewind,
-and so is an answer with the same parent as a prompt. `/clear`, and the prompt that carries out an accepted plan, begin
-a new conversation: all earlier items leave the timeline. The file has neither the system prompt nor the tools.
-Attachments reach the model in a form that the file does not show, and are opaque items of the timeline.
+and so is an answer with the same parent as a prompt. `/clear`, the prompt that carries out an accepted plan, and a
+root of another session begin a new conversation: all earlier items leave the timeline. The file has neither the system
+prompt nor the tools. Attachments reach the model in a form that the file does not show, and are opaque items.
 
 Source: counts over 769 public sessions.
 """
@@ -29,7 +29,7 @@ from lore.formats.builder import LogReader
 from lore.formats.claude import records
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, PromptFacts, RecordGraph
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import count_in, item_name, opens, text_in
+from lore.formats.values import item_name, opens, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
@@ -39,11 +39,6 @@ from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
-_TASK = re.compile(rb"<task-id>([\w-]{1,64})</task-id>")
-_TOKENS = re.compile(rb"<(?:subagent|total)_tokens>(\d{1,12})<")
-_NOTICE = 65_536  # bytes between the two in a notice that a task has ended
-_SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
-_ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
 
 
@@ -91,6 +86,7 @@ class ClaudeCode(LogReader):
         super().__init__()
         self._graph, self._run = RecordGraph(), _RunSums()
         self._version = NULL  # of the latest record
+        self._session_id: str | None = None  # of the latest record of the main chain
         self._chains: dict[str, _ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
         self._removed: set[str] = set()  # records that rewinds took back
@@ -119,6 +115,11 @@ class ClaudeCode(LogReader):
             self._graph.add(uuid, record.parent_uuid, None if record.message is None else session.line)
         session.chain = self._chain_of(record)
         session.at, session.agent = record.timestamp, record.agent_id
+        if uuid is not None and record.is_sidechain is False:
+            is_root = record.parent_uuid is None and record.subtype != "compact_boundary"
+            if is_root and record.session_id != self._session_id:
+                self._begin_conversation(self._chains.get(e.MAIN, _ClaudeChain()))
+            self._session_id = record.session_id
         if record.version != self._version:
             self._version, session.version = record.version.copy(), records.format_setting(bytes(record.version))
         if record.type not in records.MODELLED:
@@ -256,10 +257,8 @@ class ClaudeCode(LogReader):
         self._end_compaction(chain)
         facts = records.facts_of_prompt(parts)
         after_plan = chain.has_plan or not is_absent(record.plan_content)
-        if chain.turns and (facts.clears or (facts.carries_out_plan and after_plan)):  # a new conversation begins
-            self._remove(chain, chain.order, restart=True)
-            chain.order, chain.calls, chain.prompts = {}, {}, {}
-            chain.has_answer = chain.has_thought = chain.has_plan = False
+        if facts.clears or (facts.carries_out_plan and after_plan):
+            self._begin_conversation(chain)
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             self._remember(record, chain, items=())
             return
@@ -286,23 +285,23 @@ class ClaudeCode(LogReader):
         if others:
             self._add_prompt(record, chain, others, facts, has_result=bool(answered))
 
+    def _begin_conversation(self, chain: _ClaudeChain) -> None:
+        """Remove all items of a chain that has turns: its next request sends none of them."""
+        if chain.turns:
+            self._end_compaction(chain)
+            self._remove(chain, chain.order, restart=True)
+            chain.order, chain.calls, chain.prompts = {}, {}, {}
+            chain.has_answer = chain.has_thought = chain.has_plan = False
+
     def _note_subagent(self, record: ClaudeRecord, parts: Sequence[Part]) -> None:
         """Note a subagent whose call the record answers, unless this file holds its records; and its tokens."""
-        answer = record.tool_use_result
-        if not is_absent(answer) and bytes(memoryview(answer)[:_ANSWER_BYTES]).startswith(_SUBAGENT_ANSWERS):
-            members = raw_members(bytes(answer)) or {}
-            name = text_in(members.get("agentId", b""))
-            answered = {part.tool_use_id for part in parts if type(part) is records.ToolResult}
-            if name and answered.isdisjoint(self._chains):
-                tokens = count_in(members.get("totalTokens", b"")) or 0
-                self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
-        line = self.session.line.data
-        task = _TASK.search(line) if self.unlogged and b"<task-notification>" in line else None
-        total = None if task is None else _TOKENS.search(line, task.end(), task.end() + _NOTICE)
-        if task is not None and total is not None:
-            name, tokens = task[1].decode(), int(total[1])
-            if name in self.unlogged and tokens > self.unlogged[name].tokens:
-                self.unlogged[name] = UnloggedWork("subagent", name, tokens)
+        name, tokens = records.subagent_of_result(record.tool_use_result)
+        is_here = (part.tool_use_id in self._chains for part in parts if type(part) is records.ToolResult)
+        if name and not any(is_here):
+            self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
+        name, tokens = records.subagent_of_notice(self.session.line.data) if self.unlogged else ("", 0)
+        if name in self.unlogged and tokens > self.unlogged[name].tokens:
+            self.unlogged[name] = UnloggedWork("subagent", name, tokens)
 
     def _add_result(self, result: records.ToolResult) -> None:
         self.session.add_result(result.tool_use_id, records.output_of(result.content), failed=bool(result.is_error))

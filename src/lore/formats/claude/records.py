@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.http import visible_value
 from lore.formats.lines import Line
-from lore.formats.values import Parts, opens, text_in
+from lore.formats.values import Parts, count_in, opens, text_in
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, RawBlock, TextBlock, is_absent
@@ -527,6 +527,28 @@ def signals_of_attachment(attachment: bytes, entrypoint: bytes = b"") -> Iterato
             yield Sign("restart", (PENDING,))
         added = names_in(attached, "addedNames", "readdedNames")
         yield Sign(name, bounded_names(added), bounded_names(names_in(attached, "removedNames")))
+
+
+_TASK = re.compile(rb"<task-id>([\w-]{1,64})</task-id>")
+_TOKENS = re.compile(rb"<(?:subagent|total)_tokens>(\d{1,12})<")
+_NOTICE = 65_536  # bytes between the two in a notice that a task has ended
+_SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
+_ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
+
+
+def subagent_of_result(answer: Raw) -> tuple[str, int]:
+    """Return the subagent that a tool's result is of, and its tokens; no name if it is of another tool."""
+    if is_absent(answer) or not bytes(memoryview(answer)[:_ANSWER_BYTES]).startswith(_SUBAGENT_ANSWERS):
+        return "", 0
+    members = raw_members(bytes(answer)) or {}
+    return text_in(members.get("agentId", b"")), count_in(members.get("totalTokens", b"")) or 0
+
+
+def subagent_of_notice(line: bytes) -> tuple[str, int]:
+    """Return the subagent that a notice says has ended, and its tokens; no name if the line is no such notice."""
+    task = _TASK.search(line) if b"<task-notification>" in line else None
+    total = None if task is None else _TOKENS.search(line, task.end(), task.end() + _NOTICE)
+    return ("", 0) if task is None or total is None else (task[1].decode(), int(total[1]))
 
 
 def names_in(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:

@@ -552,6 +552,11 @@ def head_was_missed(facts: PairFacts) -> RuledOut | None:
     return RuledOut("the read falls below tools and system prompt", out=True, count=read, limit=state.min_read)
 
 
+def head_not_ended(facts: PairFacts) -> RuledOut | None:
+    """Return that a change of all messages is ruled out: the read does not end at tools and system prompt."""
+    return head_was_read(facts) or head_was_missed(facts)
+
+
 def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     """Return that expiry is ruled out: an entry older than the lifetime was read, or all before dropped reasoning.
 

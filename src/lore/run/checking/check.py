@@ -1,7 +1,7 @@
 """Check recordings: what `lore check` answers.
 
-Findings come in the order of the files and of their lines, whatever judges the files; those about the whole run
-(budgets, exemptions, the baseline) come last.
+Findings come in the order in which the files were named, and of their lines, whatever judges the files; those about the
+whole run (budgets, exemptions, the baseline) come last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.agents.logs import is_place_of_logs
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, drop_earlier_versions, inputs, join_bodies
+from lore.recording.inputs import Input, by_start, drop_earlier_versions, inputs, join_bodies
 from lore.recording.opening import reader_named
 from lore.report.plain import counted
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, map_files, place_of
@@ -99,14 +99,17 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     recorder = BaselineRecorder(context.option_ruling) if context.update else None
     known_findings = None if previous is None else KnownFindings(previous, partial(_is_gone, context))
     totals, judged = RunTotals(known_findings, recorder), 0
-    with closing(_judge_files(files, run, context)) as results:
-        for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
+    ordered = by_start(enumerate(files), lambda entry: entry[1])
+    if context.policy.exempt:
+        ordered.sort(key=lambda entry: context.is_exempted(key_of(entry[1].path, context.root)), reverse=True)
+    with closing(_judge_files([file for _, file in ordered], run, context)) as results:
+        for (place, file), result in zip(ordered, results, strict=False):  # an interrupted run has fewer results
             judged += 1
             for line in result.log:
                 context.options.log(line)
             if result.error is not None:
                 raise result.error
-            totals.take(result)
+            totals.take(result, place)
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
@@ -164,8 +167,6 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_f
     for folder in hidden_folders:
         context.options.log(f"{corpus.show(folder)}: a hidden folder, skipped")
     policy = context.policy
-    if policy.exempt:
-        files.sort(key=lambda file: context.is_exempted(key_of(file.path, context.root)), reverse=True)
     if context.tabled or context.path or policy.per_path or policy.exempt:  # these are about single files
         return files
     return join_bodies(drop_earlier_versions(files, context.options.log), context.options.format)

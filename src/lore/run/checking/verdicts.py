@@ -32,7 +32,7 @@ from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead, is_passed_over, open_input, written_at
+from lore.recording.inputs import Input, ahead, fetched_ahead, is_passed_over, open_input, start_of, written_at
 from lore.recording.opening import Options
 from lore.run.rules import PACKAGED, Dated
 
@@ -196,6 +196,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     place, problems = place_of(file.path, context.root), Problems()
     totals = FileTotals(place, context.policy.ruling(place.key), context.complete)
     result = totals.result
+    result.start = start_of(file)
     try:
         if file.error is not None:
             raise file.error

@@ -1,7 +1,7 @@
 """Sum what agents spent: the work of bare `lore`, of `lore report --format json` and of its pages.
 
 A request counts at the time when it was sent; if that is not recorded, when its file was last written. A subagent's
-requests belong to its session. A request that several files hold counts once, in the file that was written first. Days,
+requests belong to its session. A request that several files hold counts once, in the first of them by `by_start`. Days,
 weeks and months are those of this machine's time zone.
 """
 
@@ -32,7 +32,7 @@ from lore.recording.agents.companions import is_companion, session_of
 from lore.recording.agents.limits import LoggedLimit, limits_in, plan_notes
 from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
-from lore.recording.inputs import Input, inputs, written_at
+from lore.recording.inputs import Input, by_start, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import compaction_command, in_shell
 from lore.report.plain import day_of, last_part, local_time
@@ -130,7 +130,7 @@ def sum_spending(
     newest: float | None = None
     all_paths = [log.file.path for log in sources.logs]
     logged, inherited = logged_work(all_paths), _Inherited(all_paths)
-    for file, ledger in ledgers.read([log.file for log in span_logs], progress):
+    for file, ledger in ledgers.read([log.file for log in by_start(span_logs, lambda log: log.file)], progress):
         files += 1
         is_shown = False  # a request of this recording is summed
         if ledger.message is not None:
