@@ -244,16 +244,16 @@ def _exchange(record: dict[str, Any]) -> Exchange:
     )
 
 
-def written(capture: Capture) -> bytes:
-    """Write a capture in the format of these tests."""
+def written(capture: Capture, later: int = 0) -> bytes:
+    """Write a capture in the format of these tests, all its times `later` by so many seconds."""
     if capture.billed:
         bill(capture)
     lines = []
     for turn in capture.turns:
         record = {
             "body": spelled(capture, turn),
-            "at": turn.at,
-            "answered": turn.answered,
+            "at": turn.at + later,
+            "answered": turn.answered and turn.answered + later,
             "usage": turn.usage if capture.billed else None,
             "verdict": turn.verdict,
             "response_id": turn.response_id,
@@ -269,7 +269,7 @@ def judged(captures: list[Capture], folder: Path) -> list[list[Finding]]:
     paths = []
     for number, capture in enumerate(captures):
         path = folder / f"{number:04}-{token(random.Random(number), 4)}.jsonl"
-        path.write_bytes(written(capture))
+        path.write_bytes(written(capture, number))  # equal requests of two captures are no copies
         paths.append(str(path))
     READERS[Injected.name] = Injected
     try:

@@ -73,12 +73,6 @@ def test_image_does_not_explain_unread_head():
     assert dropped(talk, 9_999, signs=("image",)).code == "LORE301"
 
 
-@each("verdict", ["system_changed", "messages_changed"])
-def test_resume_explains_change_that_provider_reports(verdict):
-    lead = dropped(opened(), signs=("resume",), verdict=verdict)
-    assert (rank(lead), other_codes(lead)) == (("LORE123", "strong", "waste"), ["LORE159"])
-
-
 @pytest.mark.parametrize(("sign", "sentence"), [
     (Sign("instructions-delta", (), ("docs",)), "MCP server docs dropped out: the client withdrew the instructions"),
     (Sign("instructions-delta", ("docs",)), "the client announced other instructions of tool servers: docs"),
