@@ -163,7 +163,7 @@ def test_recording_cut_in_its_first_request_exits_2(command):
 def test_session_without_requests_says_nothing_was_judged():
     put("empty.jsonl", log_bytes(asked("u1", "a question")))
     result = lore("check", "empty.jsonl")
-    assert (result.code, result.err) == (0, "nothing was judged: no request in 1 recording\n")
+    assert (result.code, result.err) == (0, "nothing was judged: no answered request in 1 recording\n")
     assert "no request is recorded: nothing can be predicted\n" in lore("simulate", "empty.jsonl").out
 
 

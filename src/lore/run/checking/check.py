@@ -142,7 +142,7 @@ def _notes(
     if 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
         yield "nothing was compared: each conversation has one request"
     if sums.files and not sums.turns and not sums.copied and not totals.unjudged:
-        yield f"nothing was judged: no request in {counted(sums.files, 'recording')}"
+        yield f"nothing was judged: no answered request in {counted(sums.files, 'recording')}"
     if not sums.files and not totals.unjudged:
         from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
