@@ -40,6 +40,7 @@ _SMALL = 256 * 1024  # bytes
 _FIRST_LINE, _LEAST_LINE = 256 * 1024, 32  # bytes of a first line: those that are compared, and the least
 _COMPARED = 8  # files with the same first line
 _BEGIN = 64 * 1024  # bytes in which the first time of a log is looked for
+_FIRST, _LONGEST_TIME = 4096, 128  # bytes that are read first; bytes of a time with its name
 _TIME = re.compile(rb'"(?:timestamp|time|ts|at|\w{1,20}(?:At|_at|Time|_time))": ?("[^"\\]{8,40}"|[\d.]{9,20})')
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
@@ -289,7 +290,10 @@ def start_of(file: Input) -> Start:
     if file.stream or filesystem.is_remote(path) or not os.path.isfile(path):
         return file.written, file.size
     with suppress(OSError), filesystem.open_file(path) as opened:
-        times = (decode_time(found[1]) for found in _TIME.finditer(opened.read(_BEGIN)))
+        head = opened.read(_FIRST)
+        if _TIME.search(head, 0, _FIRST - _LONGEST_TIME) is None:  # most files begin with a time
+            head += opened.read(_BEGIN - _FIRST)
+        times = (decode_time(found[1]) for found in _TIME.finditer(head))
         return next((time for time in times if time is not None), None), os.fstat(opened.fileno()).st_size
     return None, 0
 
