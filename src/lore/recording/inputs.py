@@ -291,11 +291,18 @@ def start_of(file: Input) -> Start:
         return file.written, file.size
     with suppress(OSError), filesystem.open_file(path) as opened:
         head = opened.read(_FIRST)
-        if _TIME.search(head, 0, _FIRST - _LONGEST_TIME) is None:  # most files begin with a time
+        time = _first_time(head, _FIRST - _LONGEST_TIME)
+        if time is None:
             head += opened.read(_BEGIN - _FIRST)
-        times = (decode_time(found[1]) for found in _TIME.finditer(head))
-        return next((time for time in times if time is not None), None), os.fstat(opened.fileno()).st_size
+            time = _first_time(head, len(head))
+        return time, os.fstat(opened.fileno()).st_size
     return None, 0
+
+
+def _first_time(head: bytes, end: int) -> float | None:
+    """Return the first time whose name begins before `end`, in seconds since the epoch; None without one."""
+    times = (decode_time(found[1]) for found in _TIME.finditer(head) if found.start() < end)
+    return next((time for time in times if time is not None), None)
 
 
 # request bodies in files of their own
