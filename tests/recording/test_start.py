@@ -7,7 +7,7 @@ from lore.recording.inputs import inputs, start_of
 TIME, SECONDS = b'"timestamp":1767225600.25', 1767225600.25
 
 
-@pytest.mark.parametrize("before", [0, 3_960, 4_080, 4_090, 5_000, 60_000])
+@pytest.mark.parametrize("before", [0, 3_960, 4_073, 4_090, 5_000, 60_000])
 def test_first_time_is_found_at_any_place(before, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{" + b" " * before + TIME + b"}\n")
