@@ -1,6 +1,6 @@
-"""Causes, damage and rules about whole chains -> findings, each with a place, a fix and a fingerprint.
+"""Make findings of causes, damage and broken rules: each gets a place, a severity, a fix and a fingerprint.
 
-Settings act on findings after a verdict is made (`policy`).
+The rules of chains and `totals` call this; a project's settings change the findings later (`policy`).
 """
 
 from __future__ import annotations

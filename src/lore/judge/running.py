@@ -20,7 +20,7 @@ _SMALL = 0.05  # share of the largest loss: a break that lost less is not report
 
 
 class RunningSums:
-    """Sums of a session that grows; `worded` adds words to a cause."""
+    """Sums of a session that grows; `worded` fills in the sentences of a cause."""
 
     def __init__(self, rules: Callable[[], DatedRules], worded: Callable[[SpendingCause], SpendingCause]) -> None:
         self._rules, self._worded = rules, worded

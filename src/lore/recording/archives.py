@@ -30,7 +30,10 @@ _DAMAGE = (BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, 
 
 
 def archive_stream(path: str) -> Iterator[bytes]:
-    """Yield the pack of an Inspect log's samples, of another archive one that no reader knows; damage is a `fault`."""
+    """Yield an archive as a pack: an Inspect log's samples; for other archives a pack that no reader recognises.
+
+    Damage ends the pack, or a member of it, with a `fault`.
+    """
     kind = _INSPECT
     total = filesystem.status(path).size or 0
     if (size := _directory_size(path, total)) > DIRECTORY_BYTES:
