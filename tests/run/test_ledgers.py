@@ -180,9 +180,19 @@ def test_ledgers_of_processes_are_the_same(desk, monkeypatch):
     paths = [put(f"{number}.jsonl", *lines(number)) for number in range(1, 6)]
     put("words.txt", b"no recording\n")
     alone = read(".", kept_in="")[1]
-    assert [len(ledger.rows) for ledger in alone] == [1, 2, 3, 4, 5]
+    assert [len(ledger.rows) for ledger in alone] == [5, 4, 3, 2, 1]  # they begin at one time: the larger file first
     assert read(".", jobs=3)[1] == alone
     assert again(*paths, jobs=3) == 5
+
+
+def test_order_of_known_recordings_is_kept(desk, monkeypatch):
+    for day, name in enumerate("cabd"):
+        begin = f"2026-01-0{day % 3 + 1}T00:00:00Z"  # `d.jsonl` begins with `c.jsonl`, and is larger
+        put(f"logs/{name}.jsonl", *({**line, "timestamp": begin} for line in lines(day + 1)))
+    names = [ledger.path for ledger in read("logs")[1]]
+    assert names == ["logs/d.jsonl", "logs/c.jsonl", "logs/a.jsonl", "logs/b.jsonl"]
+    monkeypatch.setattr("lore.recording.inputs.start_of", lambda file: pytest.fail(f"{file.path} was opened"))
+    assert [ledger.path for ledger in read("logs")[1]] == names
 
 
 def test_requests_are_ordered_by_their_times(desk):

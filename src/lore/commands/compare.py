@@ -30,7 +30,7 @@ from lore.model.results.overview import ComparedCause, ComparedSide, Comparison,
 from lore.recording import filesystem
 from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import Surroundings, agent_named
-from lore.recording.inputs import by_start, is_pattern
+from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
 from lore.report.sentences.spending import cause_in_words
 from lore.run.checking.verdicts import CheckContext
@@ -181,8 +181,9 @@ def compare(
     copied = 0
     for side, source in zip(sums, sources, strict=True):
         copies, logged = Copies(), logged_work(log.file.path for log in source.logs)
-        for log in by_start(source.logs, lambda log: log.file):
-            if (ledger := by_path.get(log.file.path)) is not None:
+        logs_by_path = {log.file.path: log for log in source.logs}
+        for path, ledger in by_path.items():
+            if (log := logs_by_path.get(path)) is not None:
                 side.add(requests_of(ledger, log, copies, logged))
         copied += copies.count
         if not side.sums.requests:

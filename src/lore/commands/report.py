@@ -16,7 +16,7 @@ from lore.judge.sums import Copies, LedgerRequest
 from lore.model.codes import Code, Problem
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
-from lore.recording.inputs import Input, by_start, inputs
+from lore.recording.inputs import Input, inputs
 from lore.report.forms.json_report import render
 from lore.run import recent
 from lore.run.recent import no_recordings_error
@@ -112,7 +112,7 @@ def _write_trace(
     from lore.report.trace import trace_of
 
     copies, failures, requests, recordings = Copies(), list[Problem](), list[tuple[str, LedgerRequest]](), 0
-    for file, ledger in ledgers.read(by_start(files, lambda file: file), progress):
+    for file, ledger in ledgers.read(files, progress):
         recordings += 1
         if ledger.message is not None:
             hint = "name recordings: `lore formats` lists what lore reads"

@@ -30,7 +30,6 @@ from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import AGENTS, Agent, Surroundings, agent_named
 from lore.recording.agents.sessions import AgentLog, agent_logs, folder_of, newest_first
 from lore.recording.base import load_plugins
-from lore.recording.inputs import by_start
 from lore.recording.titles import title_of
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, line
@@ -136,8 +135,8 @@ def list_sessions(
             bytes_to_read += size
     files = [log.file for logs in newest if logs[0].file.path not in omitted_paths for log in logs]
     by_path = {file.path: ledger for file, ledger in ledgers.read(files, progress)}
-    copies, rows = Copies(), list[FoundSession]()
-    for logs in by_start(newest, lambda logs: logs[0].file):
+    copies, rows, order = Copies(), list[FoundSession](), {path: place for place, path in enumerate(by_path)}
+    for logs in sorted(newest, key=lambda logs: order.get(logs[0].file.path, len(order))):
         message = NOT_COUNTED if logs[0].file.path in omitted_paths else NO_RECORDING
         rows.insert(0, _row(logs, by_path, message, copies))
     rows.sort(key=lambda row: row.latest_at or row.written_at or "", reverse=True)  # a copied log has a new file time

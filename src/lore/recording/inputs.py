@@ -15,7 +15,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from typing import TypeAlias, TypeVar
 
@@ -35,6 +35,7 @@ from lore.store.registry import ignore, open_existing, print_note_once, scheme_o
 
 T = TypeVar("T")
 Start: TypeAlias = tuple[float | None, int]  # when a recording begins, and its size
+UNKNOWN_START: Start = (None, 0)
 _MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
 _FIRST_LINE, _LEAST_LINE = 256 * 1024, 32  # bytes of a first line: those that are compared, and the least
@@ -264,18 +265,25 @@ def drop_earlier_versions(files: list[Input], log: Callable[[str], None]) -> lis
 # copies of requests
 
 
-def by_start(files: Iterable[T], file_of: Callable[[T], Input]) -> list[T]:
+def by_start(
+    files: Iterable[T], file_of: Callable[[T], Input], known_starts: Mapping[str, Start] | None = None
+) -> list[T]:
     """Return files in the order in which their copies of one request count: the first file holds it.
 
     A fork repeats requests of its parent, perhaps only from the middle on, and then its first copy cannot be compared
     with the request before it. So the file that begins first holds them: by the first time that it records, then the
     larger file, then by path. The order in which files are named makes no difference. Remote files are not opened:
-    their time is that of their last change.
+    their time is that of their last change. Files whose start is known, by path, are not opened, either.
     """
     listed = list(files)
     if len(listed) < 2:  # noqa: PLR2004 - nothing to order
         return listed
-    return sorted(listed, key=lambda entry: start_key(start_of(file_of(entry)), file_of(entry).path))
+
+    def key_of(entry: T) -> tuple[float, int, str]:
+        file = file_of(entry)
+        return start_key((known_starts or {}).get(file.path) or start_of(file), file.path)
+
+    return sorted(listed, key=key_of)
 
 
 def start_key(start: Start, path: str) -> tuple[float, int, str]:
@@ -296,7 +304,7 @@ def start_of(file: Input) -> Start:
             head += opened.read(_BEGIN - _FIRST)
             time = _first_time(head, len(head))
         return time, os.fstat(opened.fileno()).st_size
-    return None, 0
+    return UNKNOWN_START
 
 
 def _first_time(head: bytes, end: int) -> float | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, suppress
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ from lore.recording.agents.companions import companions
 from lore.recording.agents.copilot_usage import database_of
 from lore.recording.agents.logs import project_beside, project_in
 from lore.recording.base import Problems, collected_seldom, load_plugins
-from lore.recording.inputs import Input, written_at
+from lore.recording.inputs import UNKNOWN_START, Input, Start, by_start, start_of, written_at
 from lore.recording.opening import Options
 from lore.run.rules import PACKAGED, Dated
 from lore.store.registry import ignore
@@ -69,16 +69,18 @@ class Ledgers:
         self.read_bytes = 0
 
     def read(self, files: list[Input], progress: Progress | None = None) -> Iterator[tuple[Input, Ledger]]:
-        """Yield each file that is a recording, or that cannot be read, with its ledger."""
-        encoded_ledgers = self.find_kept(files)
-        changed_files = [file for file in files if file.path not in encoded_ledgers]
+        """Yield each file that is a recording, or that cannot be read, with its ledger, in the order of `by_start`."""
+        kept_ledgers = self.find_kept(files)
+        starts = {path: kept.start for path, kept in kept_ledgers.items() if kept.start != UNKNOWN_START}
+        files = by_start(files, lambda file: file, starts)
+        changed_files = [file for file in files if file.path not in kept_ledgers]
         total_bytes, done_bytes = sum(file.size for file in changed_files), 0
         if progress is not None:
             progress(0, total_bytes)
         with collected_seldom(), closing(self._read(changed_files)) as new_ledgers:
             for file in files:
-                if file.path in encoded_ledgers:
-                    ledger = self._decode_kept(file, encoded_ledgers.pop(file.path))
+                if file.path in kept_ledgers:
+                    ledger = self._decode_kept(file, kept_ledgers.pop(file.path).data)
                 else:
                     ledger = next(new_ledgers)
                     done_bytes += file.size
@@ -88,8 +90,8 @@ class Ledgers:
                 if ledger is not None:
                     yield file, placed(ledger, file)
 
-    def find_kept(self, files: Iterable[Input]) -> dict[str, bytes]:
-        """Return the cached ledgers of unchanged files by path, still encoded."""
+    def find_kept(self, files: Iterable[Input]) -> dict[str, KeptLedger]:
+        """Return the cached ledgers of unchanged files by path."""
         return {} if self._cache is None else self._cache.find({file.path: identity_of(file) for file in files})
 
     def try_compactions(self, path: str, file: Input | None) -> CompactionTrial:
@@ -97,7 +99,7 @@ class Ledgers:
         name, identity = path + _TRIAL, b"" if file is None or self._cache is None else identity_of(file)
         if self._cache is not None and identity:
             with suppress(KeyError, TypeError, ValueError):  # it is not kept, or damaged
-                return _TRIAL_DECODER.decode(self._cache.find({name: identity})[name])
+                return _TRIAL_DECODER.decode(self._cache.find({name: identity})[name].data)
         from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and a trial is kept
 
         policy, trial = replace(TRIAL_SETTINGS, window=SUGGESTED_WINDOW), CompactionTrial()
@@ -106,7 +108,7 @@ class Ledgers:
             if totals is not None:
                 trial = CompactionTrial(totals.fired, totals.saved, totals.without.cost or 0.0)
         if self._cache is not None and identity:
-            self._cache.keep([(name, identity, trial)])
+            self._cache.keep([(name, identity, UNKNOWN_START, trial)])
         return trial
 
     def _decode_kept(self, file: Input, data: bytes) -> Ledger | None:
@@ -126,13 +128,13 @@ class Ledgers:
         from lore.run.checking.verdicts import map_files  # noqa: PLC0415 - not needed if no recording is new
 
         identities = {file.path: identity_of(file) for file in files} if self._cache is not None else {}
-        waiting, size = list[tuple[str, bytes, Ledger]](), 0
+        waiting, size = list[tuple[str, bytes, Start, Ledger]](), 0
         silent = Ledgers(replace(self.options, log=ignore, counter=None), dated=self.dated)  # can be pickled
         try:
             with closing(map_files(files, self._jobs, self.make, silent.make)) as ledgers:
                 for file, ledger in zip(files, ledgers, strict=True):
                     if ledger is not None and ledger.format and identities.get(file.path):
-                        waiting.append((file.path, identities[file.path], ledger))
+                        waiting.append((file.path, identities[file.path], start_of(file), ledger))
                         size += file.size
                     if self._cache is not None and size > _WRITTEN_AT_ONCE:
                         self._cache.keep(waiting)
@@ -286,7 +288,14 @@ KEPT_DAYS = 60  # days that an unused ledger is kept
 PATIENCE = 2.0  # seconds for which another process may write
 _DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)  # other tables, or no database
 _TABLE = """create table if not exists ledgers (
-    path blob primary key, maker text, identity blob, used integer, ledger blob)"""
+    path blob primary key, maker text, identity blob, used integer, began real, size integer, ledger blob)"""
+
+
+class KeptLedger(NamedTuple):
+    """A ledger in the cache, encoded, and the start of its recording."""
+
+    start: Start
+    data: bytes
 
 
 class LedgerCache:
@@ -296,22 +305,23 @@ class LedgerCache:
         self._file, self._maker = os.path.abspath(file), maker
         self._day = day  # today, in days since the epoch
 
-    def find(self, identities: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the ledgers of recordings whose files are unchanged, by path and still encoded.
+    def find(self, identities: Mapping[str, bytes]) -> dict[str, KeptLedger]:
+        """Return the ledgers of recordings whose files are unchanged, by path.
 
         Marks them as used today, and deletes those that were not used for `KEPT_DAYS`.
         """
         if not os.path.exists(self._file):
             return {}
-        ledgers, unmarked_keys = dict[str, bytes](), list[bytes]()
-        query = "select ledger, used from ledgers where path = ? and identity = ? and maker = ?"
+        ledgers, unmarked_keys = dict[str, KeptLedger](), list[bytes]()
+        query = "select began, size, ledger, used from ledgers where path = ? and identity = ? and maker = ?"
 
         def look(database: sqlite3.Connection) -> None:
             for path, identity in identities.items():
                 row = database.execute(query, (_key(path), identity, self._maker)).fetchone() if identity else None
                 if row is not None:
-                    ledgers[path] = row[0]
-                    unmarked_keys.extend([_key(path)] if row[1] != self._day else [])
+                    began, size, ledger, used = row
+                    ledgers[path] = KeptLedger((began, size), ledger)
+                    unmarked_keys.extend([_key(path)] if used != self._day else [])
 
         def mark_used(database: sqlite3.Connection) -> None:
             used = [(self._day, key) for key in unmarked_keys]
@@ -323,13 +333,16 @@ class LedgerCache:
             self._run(mark_used)
         return ledgers
 
-    def keep(self, entries: Sequence[tuple[str, bytes, Ledger | CompactionTrial]]) -> None:
-        """Keep ledgers or trials, each with its path and the identity that its files had before they were read."""
-        rows = list[tuple[bytes, str, bytes, int, bytes]]()
-        for path, identity, ledger in entries:
+    def keep(self, entries: Sequence[tuple[str, bytes, Start, Ledger | CompactionTrial]]) -> None:
+        """Keep ledgers or trials.
+
+        Each has its path, the identity that its files had before they were read, and the start of the recording.
+        """
+        rows = list[tuple[object, ...]]()
+        for path, identity, start, ledger in entries:
             with suppress(OverflowError):  # a recording may contain numbers that msgpack cannot encode
-                rows.append((_key(path), self._maker, identity, self._day, msgspec.msgpack.encode(ledger)))
-        self._run(lambda database: database.executemany("replace into ledgers values (?, ?, ?, ?, ?)", rows))
+                rows.append((_key(path), self._maker, identity, self._day, *start, msgspec.msgpack.encode(ledger)))
+        self._run(lambda database: database.executemany("replace into ledgers values (?, ?, ?, ?, ?, ?, ?)", rows))
 
     def _run(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Do work in one transaction, or none of it; a damaged file is deleted."""

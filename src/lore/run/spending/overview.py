@@ -32,7 +32,7 @@ from lore.recording.agents.companions import is_companion, session_of
 from lore.recording.agents.limits import LoggedLimit, limits_in, plan_notes
 from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
-from lore.recording.inputs import Input, by_start, inputs, written_at
+from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import compaction_command, in_shell
 from lore.report.plain import day_of, last_part, local_time
@@ -130,7 +130,7 @@ def sum_spending(
     newest: float | None = None
     all_paths = [log.file.path for log in sources.logs]
     logged, inherited = logged_work(all_paths), _Inherited(all_paths)
-    for file, ledger in ledgers.read([log.file for log in by_start(span_logs, lambda log: log.file)], progress):
+    for file, ledger in ledgers.read([log.file for log in span_logs], progress):
         files += 1
         is_shown = False  # a request of this recording is summed
         if ledger.message is not None:
