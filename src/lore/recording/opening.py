@@ -77,7 +77,7 @@ class Options(msgspec.Struct, frozen=True):
         requests as they come, not sorted by time.
         """
         growing = opened is not None if growing is None else growing
-        reader, opened = _choose_reader(path, opened or corpus.open_head(path), self.format)
+        reader, opened = choose_reader(path, opened or corpus.open_head(path), self.format)
         problems = problems or Problems()
         if reader.yields == "events":
             from lore.recording.events import EventRecording  # noqa: PLC0415 - listing recordings does not need it
@@ -100,7 +100,7 @@ class Options(msgspec.Struct, frozen=True):
         return recording
 
 
-def _choose_reader(path: str, opened: corpus.Opened, format: str | None) -> tuple[Reader, corpus.Opened]:
+def choose_reader(path: str, opened: corpus.Opened, format: str | None = None) -> tuple[Reader, corpus.Opened]:
     """Return a reader and what it reads: the file, or it without log text or wrapper; raises UnrecognisedError."""
     reader = _reader(opened.head, format)
     is_text = reader is not None and (format is None or getattr(FORMATS.get(reader.name), "text", False))

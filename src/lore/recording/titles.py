@@ -18,7 +18,8 @@ from lore.model.items import TextBlock, UserMessage
 from lore.model.mask import cut_masked, mask
 from lore.recording import corpus
 from lore.recording.agents.logs import title_beside
-from lore.recording.opening import Options
+from lore.recording.base import Problems, Recording
+from lore.recording.opening import Options, choose_reader
 
 MOST = 70  # characters of a title
 _TAIL = 64 * 1024  # bytes at the end of a log
@@ -66,16 +67,19 @@ def shortened(text: str) -> str:
 
 def _title_in(path: str) -> str:
     """Return the name that a log gives its session, else the first prompts of the main chain, else of any chain."""
-    from lore.recording.request_session import session_of  # noqa: PLC0415 - slow to import; some agents keep names
-
     opened = corpus.open_head(path)
     is_whole = is_document(opened.head)  # no part of it can be read
     name = command = ""  # the first command that was typed, rather another one than /clear
     prompts = {True: "", False: ""}  # the first prompts, by whether they are of the main chain
     data = opened.data if is_whole else _beginning_and_end(path, opened.data, lambda: _is_telling(prompts[True]))
-    recording = Options().open(path, opened=opened._replace(data=data))
+    reader, opened = choose_reader(path, opened._replace(data=data))
+    recording = Recording(path, reader, opened.data, Problems(), Options())
     is_short = is_whole or not recording.events  # requests have no name, and that of a document comes first
-    for read in session_of(recording, "", hint="").reads():
+    if not recording.events:
+        from lore.recording.request_session import session_of  # noqa: PLC0415 - slow to import, and few need it
+
+        recording = session_of(Options().open(path, opened=opened), "", hint="")
+    for read in recording.reads():
         event = read.value
         if isinstance(event, SessionStarted | SessionChanged):
             name = event.title or name
