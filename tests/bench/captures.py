@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from bench import clock, files
+from bench import clock
 from bench.generate import pool
 from lore.commands.convert import convert_recording
 from lore.recording.base import Problems
@@ -157,11 +157,9 @@ def parse(path: Path) -> None:
 
 def against_parsing(folder: Path, wanted: int, pairs: int) -> list[Fields]:
     """In process, on one core, in CPU time."""
-    size, note = files.affordable(folder, wanted)
-    found = write(folder / "captures", size, TURNS if wanted > 10**7 else 3)
+    found = write(folder / "captures", wanted, TURNS if wanted > 10**7 else 3)
     names = [str(path) for path in found]
     megabytes = f"{sum(path.stat().st_size for path in found) / 1e6:,.0f} MB of wire captures"
-    files.warm(*found)
     try:
         _agrees(names)
         ratios = [
@@ -174,7 +172,7 @@ def against_parsing(folder: Path, wanted: int, pairs: int) -> list[Fields]:
     fields: list[Fields] = []
     kinds = (("`lore check` over", 1.8), ("`lore convert --to lore` of", 2.5))
     for (what, most), ratio in zip(kinds, ratios, strict=True):
-        said = f"{ratio}; {ratio.left_seconds:.2f} s against {ratio.right_seconds:.2f} s{note}"
+        said = f"{ratio}; {ratio.left_seconds:.2f} s against {ratio.right_seconds:.2f} s"
         measure = f"{what} {megabytes} against `orjson.loads` over them"
         fields.append((measure, f"at most {most} times", said, ratio.median <= most))
     return fields

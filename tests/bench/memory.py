@@ -7,7 +7,6 @@ body, and bodies that have nothing in common.
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,21 +65,20 @@ def peak(lines: Iterator[bytes], path: Path, command: tuple[str, ...]) -> int:
     """Return the peak resident memory of `lore check` over these lines, in bytes."""
     with path.open("wb") as file:
         file.writelines(lines)
-    return of(path, command)
-
-
-def of(path: Path, command: tuple[str, ...], codes: tuple[str, ...] = ("0",)) -> int:
-    """Return the peak resident memory of `lore check` over a file or a folder, in bytes, and delete it.
-
-    Raises RuntimeError for an exit code outside `codes`.
-    """
     try:
-        run = [sys.executable, "-c", PEAK, *command, "check", str(path)]
-        code, most = subprocess.run(run, capture_output=True, check=True, text=True).stdout.split()
+        return of_command((*command, "check", str(path)))
     finally:
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        path.unlink()
+
+
+def of_command(
+    command: tuple[str, ...], environment: dict[str, str] | None = None, codes: tuple[str, ...] = ("0",)
+) -> int:
+    """Return the peak resident memory of a command, in bytes: that of the largest of its processes."""
+    run = [sys.executable, "-c", PEAK, *command]
+    code, most = subprocess.run(run, env=environment, capture_output=True, check=True, text=True).stdout.split()
     if code not in codes:
-        raise RuntimeError(f"lore check ended with {code}")
+        raise RuntimeError(f"{command[0]} ended with {code}")
     return int(most) * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -2,7 +2,7 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, files, small, known, unknown, parse, instructions, logs, memory, request, captures, pair, simulate,
+Names: small, known, unknown, parse, instructions, logs, memory, gigabyte, peers, request, captures, pair, simulate,
 reads, drops, truth, agents.
 Exit code 1 if a bar is missed. Linear work, and saves that cost the same in long sessions, are tested instead.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
@@ -10,7 +10,6 @@ Exit code 1 if a bar is missed. Linear work, and saves that cost the same in lon
 
 import argparse
 import os
-import shutil
 import sys
 import sysconfig
 import tempfile
@@ -20,8 +19,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import agents, asking, captures, clock, files, generate, memory, recordings, verdicts, waiting
-from lore.run.checking.check import check
+from bench import agents, asking, captures, clock, many, memory, recordings, verdicts, waiting
 
 SMALL_FILE = Path(__file__).resolve().parents[2] / "fixtures" / "causes" / "LORE131" / "negative.jsonl"
 
@@ -55,55 +53,6 @@ class Row(NamedTuple):
 
 
 HEADER = "| measure | bar | measured | met |\n|---|---|---|---|"
-
-
-def judge(path: Path, turns: int) -> None:
-    """Judge a log as `lore check` does."""
-    result = check([str(path)]).result
-    if result.summary.turns != turns or result.summary.breaks or result.problems:
-        raise RuntimeError(f"{path.name} is not judged as it was made: {result.summary}")
-
-
-def _log(folder: Path, turns: int) -> Path:
-    path = folder / f"{turns}.jsonl"
-    if not path.exists():
-        generate.write(path, turns)
-    return path
-
-
-def growth(folder: Path, sizes: Sizes) -> Row:
-    """Twice the turns cost about twice the time."""
-    one, two = _log(folder, sizes.turns), _log(folder, 2 * sizes.turns)
-    found = clock.alternate(
-        lambda: judge(two, 2 * sizes.turns), lambda: judge(one, sizes.turns), sizes.judged, clock.CPU
-    )
-    return Row(
-        f"judging a log of {2 * sizes.turns:,} turns against one of {sizes.turns:,}",
-        "at most 2.2 times",
-        f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {_megabytes(one)}",
-        found.median <= 2.2,
-    )
-
-
-def against_cmp(folder: Path, sizes: Sizes) -> Row:
-    """The literal prefix of two big files."""
-    measure, bar = "`lore diff-prefix` of two files that differ in the last byte against `cmp`", "at most 0.7 times"
-    cmp = shutil.which("cmp")
-    if cmp is None:
-        return Row(measure, bar, "there is no `cmp` here", met=None)
-    size, note = files.affordable(folder, sizes.file)
-    left, right = files.pair(folder, size)
-    run = (*lore(), "diff-prefix", str(left), str(right))
-    try:
-        files.warm(left, right)
-        found = clock.alternate(
-            lambda: clock.process(*run), lambda: clock.process(cmp, left, right, codes=(1,)), sizes.compared, clock.WALL
-        )
-    finally:
-        left.unlink()
-        right.unlink()
-    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for 2 x {size:,} bytes{note}"
-    return Row(measure, bar, said, found.median <= 0.7)
 
 
 def peak_memory(folder: Path, sizes: Sizes) -> Row:
@@ -152,13 +101,7 @@ def lore() -> tuple[str, ...]:
     return (str(script),) if script.exists() else (sys.executable, "-m", "lore")
 
 
-def _megabytes(path: Path) -> str:
-    return f"{path.stat().st_size / 1e6:,.1f} MB"
-
-
 MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
-    "growth": growth,
-    "files": against_cmp,
     "small": lambda _, sizes: Row(*waiting.one_small_file(lore(), SMALL_FILE, sizes.started)),
     "known": lambda folder, sizes: [
         Row(*fields) for fields in waiting.known(folder, lore(), sizes.many, sizes.started)
@@ -168,6 +111,10 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "instructions": lambda _, sizes: Row(*recordings.instructions(sizes.file)),
     "logs": lambda _, sizes: [Row(*fields) for fields in recordings.logs(sizes.judged)],
     "memory": peak_memory,
+    "gigabyte": lambda folder, sizes: [Row(*fields) for fields in many.gigabyte(folder, lore(), sizes.file)],
+    "peers": lambda folder, sizes: [
+        Row(*fields) for fields in many.peers(folder, lore(), sizes.file // 5, sizes.judged)
+    ],
     "request": request,
     "captures": lambda folder, sizes: [
         Row(*fields) for fields in captures.against_parsing(folder, sizes.file // 2, sizes.judged)

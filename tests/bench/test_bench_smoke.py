@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import agents, files, generate, recordings, run, verdicts, waiting
+from bench import agents, generate, many, recordings, run, verdicts, waiting
 from faults.sessions import Session
 from formats.opencode import Export
 from lore.formats.lore_log import LoreLog
@@ -26,13 +26,6 @@ def test_generated_log_reads_without_problems():
     assert sum(isinstance(one.value, TurnStarted) for one in reads) == 12
 
 
-def test_compared_files_differ_in_their_last_byte(tmp_path):
-    left, right = (path.read_bytes() for path in files.pair(tmp_path, 3_000_001))
-    assert len(left) == len(right) == 3_000_001
-    assert left[:-1] == right[:-1]
-    assert left[-1] != right[-1]
-
-
 def test_bench_docstring_names_every_measure():
     names = run.__doc__.partition("Names: ")[2].partition(".")[0].replace("\n", " ").split(", ")
     assert names == [*run.MEASURES]
@@ -45,6 +38,23 @@ def test_one_measure_can_be_chosen(capsys):
     assert len(table) == 3
     assert "`lore check` of one file" in table[2]
     assert table[2].endswith("| not judged |")
+
+
+def test_rows_of_many_sessions_are_measured(tmp_path, monkeypatch):
+    log = Session()
+    log.ask("Do it.")
+    log.answer(20_000, 5_000)
+    (tmp_path / "log.jsonl").write_bytes(log.written())
+    monkeypatch.setattr(many, "sessions", lambda: [tmp_path / "log.jsonl"])
+    rows = [*many.gigabyte(tmp_path, run.lore(), 10_000), *many.peers(tmp_path, run.lore(), 1, 1)]
+    names = [row[0].partition(",")[0].partition(":")[0] for row in rows]
+    assert (
+        names[:6]
+        == ["first output of `lore` without a cache", "first output of `lore check` in two processes"]
+        + ["peak memory of each process"] * 4
+    )
+    assert names[6] == "`lore check` in two processes against `orjson.loads`"
+    assert names[7].startswith("`lore`")
 
 
 def test_agent_reads_are_measured_against_naive_rule(monkeypatch, tmp_path):
