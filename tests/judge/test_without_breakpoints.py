@@ -10,6 +10,9 @@ import pytest
 from cli.running import lore
 from formats.codex import Rollout
 from judge.captures import SYSTEM, asks, break_codes, call, judged, text, usage
+from laws.test_law_11_one_verdict import READ
+from laws.test_law_11_quick_judge import assert_quick_judge_agrees
+from lore.recording.base import Problems
 
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
@@ -98,17 +101,26 @@ def test_read_shows_which_reasoning_was_dropped(read, entries, tmp_path):
     assert finding["evidence"]["entries"] == entries
 
 
-@pytest.mark.parametrize(("read", "codes"), [(99_968, ["LORE116"]), (102_912, []), (69_888, ["LORE130"])])
-def test_dropped_reasoning_is_named_after_poor_read(read, codes, tmp_path):
-    """The request before the prompt read 40,000 tokens, so that the prompt's read of all that it could was no fall."""
+@pytest.mark.parametrize(
+    ("before", "read", "codes"),
+    [
+        (40_064, 99_968, ["LORE116"]),
+        (99_968, 99_968, ["LORE116"]),
+        (40_064, 102_912, []),
+        (40_064, 69_888, ["LORE130"]),
+    ],
+)
+def test_dropped_reasoning_is_named_after_poor_read(before, read, codes, tmp_path):
+    """The request before the prompt read so little that the prompt's read of all that it could was no fall."""
     rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
     rollout.thought().call("c2").result("c2").count(104_000, 99_968)
-    rollout.thought().message("assistant", "done").count(108_000, 40_064)
+    rollout.thought().message("assistant", "done").count(108_000, before)
     rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
     path = tmp_path / "rollout.jsonl"
     path.write_bytes(rollout.data())
     findings = json.loads(lore("check", str(path), "--json").out)["findings"]
     assert [finding["code"] for finding in findings if finding["turn"] == 4] == codes
+    assert_quick_judge_agrees(READ.open(str(path), Problems()).turns())
 
 
 @pytest.mark.parametrize(("read", "code"), [(99_712, "LORE116"), (9_984, "LORE128")])

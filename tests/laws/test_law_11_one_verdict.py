@@ -132,7 +132,7 @@ def pairs(path: str, options: Options = READ) -> list[Two]:
     compared = []
     for verdict, _ in verdicts(recording, PACKAGED.judge(), Place(path)):
         pair = None if verdict is None else verdict.pair
-        if pair is not None:
+        if pair is not None and not pair.current.call.inherited_from:  # else `check` leaves it to the fork's parent
             names = tuple(f"{path}#{turn.chain}:{turn.number}" for turn in (pair.previous, pair.current))
             compared.append(Two((pair.current.chain, pair.current.number), names))
     return compared

@@ -114,8 +114,9 @@ class ComparedChain:
         cached, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         reads_all = (cached is not None and bool(read) and read >= cached) or memory.loops.continue_with(turn)
         if reads_all and turn.hashes is None and memory.writes.low is None:  # most turns
+            pair = self._explain_unread(previous, turn, state_of, None)
             self._remember(turn)
-            return Compared(extends=True)
+            return Compared(pair, extends=True)
         if cached is None and memory.caches.last_of_own_model(previous, turn) is not None:
             return None
         previous = memory.writes.with_cached(previous, turn)
@@ -192,8 +193,10 @@ class ComparedChain:
         unread = judge_unmeasured(facts, (cause,), short)
         if pair is None:
             return unread
-        causes = (cause, *pair.causes)
-        return replace(pair, causes=causes, fell=unread.fell, short=short, available=unread.available)
+        return replace(
+            unread, causes=(cause, *pair.causes), overlap=pair.overlap, bytes=pair.bytes, tail_bytes=pair.tail_bytes,
+            bytes_per_token=pair.bytes_per_token,
+        )  # fmt: skip
 
     def _remember(self, turn: Turn, base: Turn | None = None) -> None:
         """Make a turn the last one; `base` is the turn that it was compared with, if not the last one until now."""
