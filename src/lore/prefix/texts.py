@@ -33,7 +33,7 @@ _LONG_PIECES = 4_000  # characters of two pieces whose equal ends are cut before
 _CONTEXT_CHARACTERS, _CONTEXT_PARTS = 4_000, 100  # before a difference, searched for its heading
 _STEP_COST = 64  # characters that one comparison costs in addition to its texts
 _LINE = pattern(r"[^\n]*\n|[^\n]+")
-_WORD = pattern(r"[^\s,;]*[^\s,;.:]")
+_WORD = pattern(r"[^\s,;]+")
 _LISTED = 4  # different words that a list has at least: fewer may be swapped by chance
 _PART_END = pattern(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")  # of a sentence
 TOPICS: dict[str, tuple[Code, Varies]] = {
@@ -277,7 +277,7 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     if spelling is not None:
         return [TextReason(spelling.code, spelling, previous, current)]
     lines, new_lines, is_cut = _split_lines(previous, current)
-    if not is_cut and is_reordered(*(_WORD.findall("".join(part)) for part in (lines, new_lines))):
+    if not is_cut and is_reordered(*(_words_in("".join(part)) for part in (lines, new_lines))):
         return [TextReason(Code.PREFIX_MOVED, "order", previous, current)]
     added = find_volatile_addition(previous, current)
     if added is not None:
@@ -294,6 +294,11 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     reasons += [TextReason(None)] if len(gaps) > limits.DIFFERING_LINES else []
     first = {(reason.code, reason.what): reason for reason in reversed(reasons)}
     return [reason for reason in reasons if first[reason.code, reason.what] is reason]
+
+
+def _words_in(text: str) -> list[str]:
+    """Return the words of a text, without the punctuation after them."""
+    return [word for found in _WORD.findall(text) if (word := found.rstrip(".:"))]
 
 
 def is_reordered(words: Sequence[AnyStr], new_words: Sequence[AnyStr]) -> bool:
