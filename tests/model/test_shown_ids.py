@@ -44,3 +44,12 @@ def test_order_of_ids_does_not_matter(batch, random):
     other = list(batch)
     random.shuffle(other)
     assert shorten_ids(other, {}) == shorten_ids(batch, {})
+
+
+def test_id_with_credential_is_shown_as_digest():
+    """Its beginning is no credential that a report can recognise, and still a part of one."""
+    key, other = ("sk-ant-api03-" + letter * 93 + "AA" for letter in "Qq")
+    forms = shorten_ids([key, other, "release-1"], {})
+    assert forms["release-1"] == "relea"
+    assert all(len(form) == 9 and form[0] == "…" for name, form in forms.items() if name != "release-1")
+    assert len(set(forms.values())) == 3

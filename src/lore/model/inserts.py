@@ -21,6 +21,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.deferred import sha256
 from lore.model.items import NULL, Block, RawBlock, TextBlock, is_absent
 from lore.model.jsonslice import array, object_of, raw_members
+from lore.model.mask import mask
 from lore.model.vector import common_prefix
 
 Speaker: TypeAlias = Literal["user", "assistant"]
@@ -203,8 +204,9 @@ def shorten_ids(names: Iterable[str], short_ids: Mapping[str, str]) -> Mapping[s
     """Return the short form of every id in `short_ids` and `names`; forms in `short_ids` stay.
 
     A new form is the shortest prefix of at least 5 characters that no other id begins with. If it is longer than 64
-    characters, or is another id's form, it is cut, and a digest follows. `short_ids` itself is returned if no name is
-    new, else a copy. Costs O(ids).
+    characters, or is another id's form, it is cut, and a digest follows. An id that holds a credential, of which a
+    report could not mask a part, has a digest alone. `short_ids` itself is returned if no name is new, else a copy.
+    Costs O(ids).
     """
     new = sorted({name for name in names if name not in short_ids})
     if not new:
@@ -216,7 +218,7 @@ def shorten_ids(names: Iterable[str], short_ids: Mapping[str, str]) -> Mapping[s
         at = bisect_left(ordered, name)
         beside = (*ordered[max(0, at - 1) : at], *ordered[at + 1 : at + 2])
         shared = [len(name) if name.startswith(other) else common_prefix(name, other) for other in beside]
-        form = name[: max([SHORTEST_ID - 1, *shared]) + 1]
+        form = name[: max([SHORTEST_ID - 1, *shared]) + 1] if mask(name) == name else f"…{short_digest(name)}"
         if len(form) > LONGEST_ID:
             form = f"{cut_graphemes(form, 48)}…{short_digest(form)}"
         while form in used_forms:
