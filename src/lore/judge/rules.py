@@ -25,9 +25,8 @@ from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.requests.laws import Laws
-from lore.judge.runs.plateaus import Plateaus
+from lore.judge.runs.plateaus import Beginnings, Plateaus, Siblings
 from lore.judge.runs.reads import ShortReads, UnreadWrites
-from lore.judge.runs.siblings import Beginnings, Siblings
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut, Strength
 from lore.model.codes import CODES, CauseKind, Code

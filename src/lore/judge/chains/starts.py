@@ -2,7 +2,7 @@
 
 Each function returns the verdict on a turn if another chain explains it: a request for a summary of another chain's
 conversation, a head that the same program sent before, chains that a log began together. `ComparedChains` calls them
-in the order of `lore.judge.rules`. What chains share without a breakpoint is reported by `lore.judge.runs.siblings`.
+in the order of `lore.judge.rules`. What chains share without a breakpoint is reported by `lore.judge.runs.plateaus`.
 """
 
 from __future__ import annotations
