@@ -18,8 +18,7 @@ from lore.cache import counts
 from lore.cache.rules import DatedRules
 from lore.judge import rules
 from lore.judge.chains import starts
-from lore.judge.chains.chain import Compared, ComparedChain
-from lore.judge.chains.memory import StateOf
+from lore.judge.chains.chain import Compared, ComparedChain, StateOf
 from lore.judge.pairs.pair import Pair
 from lore.judge.pairs.rewrites import cut_messages
 from lore.model.codes import Code
