@@ -87,10 +87,8 @@ class ComparedChain:
         base, pair = None, None
         if previous is not None and self._changes.delayed and turn.basis is not None:
             # lore's timeline has a compaction that the prompts do not show yet: only times and usage are judged
-            short = counts.shortfall(previous, turn)
-            fell = counts.significant_fall(previous, short)
-            facts = self._memory.facts(previous, turn, EXTENDED, fell, state_of)
-            pair = judge_unmeasured(facts, (explain_by_clock(facts),) if fell else (), short)
+            facts = self._memory.facts(previous, turn, state_of)
+            pair = judge_unmeasured(facts, (explain_by_clock(facts),) if facts.fell else ())
         elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
         elif previous is not None and not self._memory.loops.continue_with(turn):
@@ -121,15 +119,12 @@ class ComparedChain:
         if cached is None and memory.caches.last_of_own_model(previous, turn) is not None:
             return None
         previous = memory.writes.with_cached(previous, turn)
-        short = counts.shortfall(previous, turn) if self._comparable else None
-        fell = counts.significant_fall(previous, short)
-        moved = memory.hashes.causes(turn)
+        facts, pair = memory.facts(previous, turn, state_of), None
+        fell, moved = facts.fell, facts.hash_causes
         if (fell or moved) and recorded_causes(turn.changes):
             return None
-        pair = None
         if fell or (moved and fell is None):
-            facts = memory.facts(previous, turn, EXTENDED, fell, state_of)
-            pair = judge_unmeasured(facts, explain_fall(facts) if fell else moved, short)
+            pair = judge_unmeasured(facts, explain_fall(facts) if fell else moved)
         pair = pair if fell else self._explain_unread(previous, turn, state_of, pair)
         self._remember(turn)
         return Compared(pair, extends=True)
@@ -145,9 +140,11 @@ class ComparedChain:
             shared = 0 if measured is None else compare_prompts(measured.prompt, previous.prompt).common
             self._sizes.advance(previous.prompt, shared)
         overlap, tail = compare_prompts(previous.prompt, current.prompt), None
-        is_sent = not current.is_rebuilt and current.fidelity != "rendered"
-        if not overlap.is_covered and is_sent and not _loses_all_with_tail(current):
-            tail = find_replaced_tail(previous.prompt, current.prompt)
+        if not overlap.is_covered and not current.is_rebuilt and current.fidelity != "rendered":
+            provider = provider_of(current.call.endpoint, current.model, current.dialect)
+            # a request that read nothing can read nothing before its end, if its only breakpoint is there
+            if counts.first_pass_read(current.usage) or not lacks_breakpoints(current.prompt, provider):
+                tail = find_replaced_tail(previous.prompt, current.prompt)
         if tail is not None:
             size, cut = len(previous.prompt), cut_messages(previous.prompt, tail.begin, tail.segments)
             previous = replace(previous, source=cut)
@@ -155,11 +152,9 @@ class ComparedChain:
             overlap = compare_prompts(previous.prompt, current.prompt)
         if previous.basis is not None or overlap.is_covered:
             previous = self._memory.writes.with_cached(previous, current)
-        short = counts.shortfall(previous, current) if self._comparable else None
-        fell = counts.significant_fall(previous, short)
-        facts = self._memory.facts(previous, current, overlap, fell, state_of, last_use)
         self._measured = current
-        return judge_pair(facts, self._sizes, self._remarks, short, tail)
+        facts = self._memory.facts(previous, current, state_of, overlap, last_use)
+        return judge_pair(facts, self._sizes, self._remarks, tail)
 
     def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
         """Add a cause to the pair if the log shows why a turn missed what the previous turn did not read either.
@@ -182,20 +177,19 @@ class ComparedChain:
         base = last if last is not None and is_same else previous
         if read:
             base = with_read_tokens(previous, counts.prompt_tokens(previous.usage))
-        short = counts.shortfall(base, turn)
-        fell = counts.significant_fall(base, short)
-        state = state_of() if fell or not read else None
+        facts = self._memory.facts(base, turn, state_of, last_use=previous)
+        state = state_of() if facts.fell or not read else None
         if state is None or not state.implicit or state.unchanged < state.entries:
             return pair  # its cache has breakpoints, or its history changed
-        facts = replace(self._memory.facts(base, turn, EXTENDED, fell, state_of, previous), state=state)
+        facts = replace(facts, state=state)
         cause = rules.OMITTED_REASONING.explain(facts) if read else explain_by_clock(facts)
         if cause is None or (read and cause.strength == "weak"):
             return pair
-        unread = judge_unmeasured(facts, (cause,), short)
+        unread = judge_unmeasured(facts, (cause,))
         if pair is None:
             return unread
         causes = (cause, *pair.causes)
-        return replace(pair, causes=causes, fell=unread.fell, short=short, available=unread.available)
+        return replace(pair, causes=causes, fell=unread.fell, short=unread.short, available=unread.available)
 
     def _remember(self, turn: Turn, base: Turn | None = None) -> None:
         """Make a turn the last one; `base` is the turn that it was compared with, if not the last one until now."""
@@ -204,12 +198,6 @@ class ComparedChain:
             self._before_compaction.append(compared)
         self._memory.note(turn, base)
         self._remarks.wrote_hour |= turn.usage is not None and bool(turn.usage.write_1h_tokens)
-
-
-def _loses_all_with_tail(turn: Turn) -> bool:
-    """Return whether a request read nothing, and can read nothing, before its end: the only breakpoint is there."""
-    provider = provider_of(turn.call.endpoint, turn.model, turn.dialect)
-    return not counts.first_pass_read(turn.usage) and lacks_breakpoints(turn.prompt, provider)
 
 
 # Returns what the log shows of a turn before its usage; only asked if the read fell.
@@ -263,10 +251,12 @@ class ChainMemory:
         self._hour_end: int | None = None  # where entries that live an hour end, if others follow them
 
     def facts(
-        self, previous: Turn, current: Turn, overlap: Overlap, fell: int | None, state_of: StateOf,
+        self, previous: Turn, current: Turn, state_of: StateOf, overlap: Overlap = EXTENDED,
         last_use: Turn | None = None,
     ) -> PairFacts:  # fmt: skip
         """Return the facts of two turns; `last_use` sent all of the previous prompt again, if it is a later turn."""
+        short = counts.shortfall(previous, current) if self._comparable else None
+        fell = counts.significant_fall(previous, short)
         is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
         omits_thinking = False  # the model of a recorded request reads no thinking before the user's latest prompt
         if current.basis is None and (fell or not overlap.is_covered):
@@ -275,7 +265,8 @@ class ChainMemory:
                 "drops_thinking", where.provider, current.model, where.platform, current.at
             )
         return PairFacts(
-            previous, current, overlap, fell, comparable=self._comparable, last_use=last_use, tallies=self._tallies,
+            previous, current, overlap, fell, comparable=self._comparable, short=short, last_use=last_use,
+            tallies=self._tallies,
             lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
             least_lifetime=self._least_lifetime, earlier=self._earlier if last_use is None else None,
             unbilled=tuple([turn for turn in self.unbilled if cache_of(turn) == cache_of(current)]),

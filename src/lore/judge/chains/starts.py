@@ -179,8 +179,8 @@ def may_be_read(turn: Turn) -> bool:
 
 def _judge_across_chains(previous: Turn, turn: Turn, cause: Cause) -> Pair:
     """Return the verdict on turns of two chains of a log, whose prompts are not compared."""
-    facts = PairFacts(previous, turn, EXTENDED, counts.shortfall(previous, turn), comparable=True)
-    return judge_unmeasured(facts, (cause,), facts.fell)
+    short = counts.shortfall(previous, turn)
+    return judge_unmeasured(PairFacts(previous, turn, EXTENDED, short, comparable=True, short=short), (cause,))
 
 
 def _head_tokens(turn: Turn) -> int:

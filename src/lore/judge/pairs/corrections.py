@@ -56,7 +56,6 @@ class PairMeasures(Struct, frozen=True):
     sums: PairSums
     cacheable_bytes: int  # bytes of the previous prompt that were to be cached
     per_token: float  # bytes per token of the current prompt
-    short: int | None  # tokens by which the read is smaller than the cached prompt; None: unknown
     tail: ReplacedTail | None  # what was removed from the end of the previous prompt before it was compared
     remarks: Remarks
 
@@ -87,7 +86,7 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
 
     No cache holds a part of a block. A change at an earlier place, or of a parameter, costs everything after it.
     """
-    facts, short = measures.facts, measures.short
+    facts, short = measures.facts, measures.facts.short
     block = counts.block_tokens(facts.previous)
     if facts.fell or not facts.comparable or (short is not None and short > block):
         return causes
@@ -109,7 +108,7 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
 def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
     """Mark breaks in the bytes as expected if usage shows that all of the previous prompt was read."""
     facts = measures.facts
-    if measures.short != 0 or not counts.read_everything(facts.previous, facts.current):
+    if facts.short != 0 or not counts.read_everything(facts.previous, facts.current):
         return causes
     return tuple([
         replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))

@@ -23,9 +23,9 @@ from lore.model.turn import Segment
 from lore.prefix.overlap import ChainSums, PairSums, byte_size, list_new_segments, split_fresh_segments
 
 
-def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
+def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...]) -> Pair:
     """Return the verdict on two turns by these causes and usage alone: no prompt is built, and its bytes are 0."""
-    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, short,
+    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, facts.short,
                 counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
 
 

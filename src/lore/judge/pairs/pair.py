@@ -67,6 +67,7 @@ class PairFacts(Struct, frozen=True):
     overlap: Overlap
     fell: int | None  # tokens by which the read fell (`counts.significant_fall`); 0: it did not; None: unknown
     comparable: bool  # the current turn directly follows the previous one, so that their usages can be compared
+    short: int | None = None  # tokens by which the read is smaller than what was cached; None: unknown
     lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
     hour_end: int | None = None  # where entries that live an hour end, if entries of five minutes follow them
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache

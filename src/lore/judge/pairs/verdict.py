@@ -40,13 +40,12 @@ _OFTEN = 4  # times that a session has shown a signal before its reads after the
 
 
 def judge_pair(
-    facts: PairFacts, measured: ChainSums, remarks: Remarks, short: int | None, tail: ReplacedTail | None
+    facts: PairFacts, measured: ChainSums, remarks: Remarks, tail: ReplacedTail | None
 ) -> Pair:  # fmt: skip
     """Return the verdict on two turns.
 
-    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `short` is by how many
-    tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt. `remarks` remembers
-    those that are reported.
+    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `tail` was removed from
+    the previous prompt. `remarks` remembers those that are reported.
     """
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
@@ -54,7 +53,7 @@ def judge_pair(
     causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, cacheable)) for cause in causes])
     sums = measured.advance(current.prompt, overlap.common)
     per_token = counts.bytes_per_token(current, sums.current)
-    measures = PairMeasures(facts, sums, cacheable, per_token, short, tail, remarks)
+    measures = PairMeasures(facts, sums, cacheable, per_token, tail, remarks)
     for row in rules.ADJUSTMENTS:
         causes = row.ask(measures, causes)
     causes = tuple([  # usage and clocks show no place from which on bytes were lost
@@ -65,7 +64,7 @@ def judge_pair(
         causes = tuple([replace(old, strength="strong") if old.strength == "certain" else old for old in causes])
     rebilled, cached = limit_rebilled(facts, causes, sums, per_token), counts.cached(previous.usage)
     return Pair(
-        previous, current, overlap, sums, tail_bytes, causes, facts.fell, short, per_token, cached, rebilled
+        previous, current, overlap, sums, tail_bytes, causes, facts.fell, facts.short, per_token, cached, rebilled
     )  # fmt: skip
 
 
