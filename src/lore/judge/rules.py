@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.judge.chains import starts
-from lore.judge.pairs import confirmations as confirm
 from lore.judge.pairs import corrections, outside, unexplained
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures
@@ -146,12 +145,11 @@ SHAPES = (
     EvidenceRule(Code.COMPACTION, find.find_rewritten_history,
         "Messages became fewer, and a summary or the user's other words are in their place (`rewrites`).",
         "certain", others=(Code.REWIND,)),
-    EvidenceRule(
-        Code.MODEL_CHANGED, find.find_model_of_other_api, "No model reads what another one cached.", "certain"
-    ),
-    EvidenceRule(Code.ENDPOINT_CHANGED, find.find_provider_of_other_api,
+    EvidenceRule(Code.MODEL_CHANGED, partial(find.find_other_api, cause="model"),
+        "No model reads what another one cached.", "certain"),
+    EvidenceRule(Code.ENDPOINT_CHANGED, partial(find.find_other_api, cause="provider"),
         "Caches are separate for each provider (facts/caches.md, B.1); the log names both.", kind="expected"),
-    EvidenceRule(Code.ENDPOINT_CHANGED, find.find_other_api,
+    EvidenceRule(Code.ENDPOINT_CHANGED, partial(find.find_other_api, cause="api"),
         "Two APIs spell one conversation differently, so that nothing of it is equal."),
 )  # fmt: skip
 
@@ -227,7 +225,9 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.COMPACTION, find.find_provider_cut,
         "Fewer tokens were billed for a longer prompt, and the request allows that; no word of the response says so.",
         "weak", ruled_out_by=_HEAD_MISSED),
-    EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
+    EvidenceRule(Code.TOOL_RESULT_REWRITTEN, lambda facts: next(
+            (e.RecordedChange(event.cause, event.detail) for event in facts.current.changes
+             if event.cause == Code.TOOL_RESULT_REWRITTEN), None),
         "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12."),
     EvidenceRule(Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_moved_hashes, "tools"),
         "The client's own hashes of its tools differ.", ruled_out_by=_HEAD_READ),
@@ -252,10 +252,10 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",
-        confirmed_by=(confirm.verdict_agrees, confirm.lookback_missed_hook), ruled_out_by=_HEAD_MISSED),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
         "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
-        confirmed_by=(confirm.verdict_agrees, confirm.lookback_missed_hook), ruled_out_by=_HEAD_MISSED,
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_HEAD_MISSED,
         kind="expected"),
     OMITTED_REASONING,
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
@@ -264,13 +264,14 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
         "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`). "
         "Weak if the prompt grew by more.", ruled_out_by=_HEAD_MISSED),
-    EvidenceRule(Code.REWIND, find.find_shorter_history,
+    EvidenceRule(Code.REWIND, lambda facts: None if facts.state is None or facts.state.unchanged == facts.state.entries
+        else e.HistoryShrank(facts.state.unchanged, facts.state.entries),
         "The history of the log is shorter than it was, or differs from some entry on.", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
         "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
         "weak", ruled_out_by=_HEAD_READ,
         confirmed_by=(
-            confirm.surely_restarted, confirm.read_head_alone, confirm.fell_each_time, confirm.verdict_agrees,
+            find.surely_restarted, find.read_head_alone, find.fell_each_time, find.verdict_agrees,
         )),
     EvidenceRule(Code.RESUME_RERENDERED, find.find_resume,
         "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
@@ -282,7 +283,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
-        "weak", confirmed_by=(confirm.verdict_agrees,), ruled_out_by=_HEAD_MISSED, others=(Code.IMAGE_CHANGED,)),
+        "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_HEAD_MISSED, others=(Code.IMAGE_CHANGED,)),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=False),
         "The first image makes all messages new to the cache (platform.claude.com, prompt caching).",
         kind="expected"),
@@ -302,32 +303,35 @@ FALLS: tuple[EvidenceRule, ...] = (
         "(facts/predictions.md), 22 of 22 fell in 348 other sessions, most to 93 tokens after the head.",
         "weak", ruled_out_by=_HEAD_READ,
         confirmed_by=(
-            partial(confirm.read_head_alone, most=_FOUND_BY_SEARCH), confirm.fell_each_time, confirm.verdict_agrees,
+            partial(find.read_head_alone, most=_FOUND_BY_SEARCH), find.fell_each_time, find.verdict_agrees,
         )),
     EvidenceRule(Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
         "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
-        "weak", confirmed_by=(confirm.fell_each_time, confirm.verdict_agrees), ruled_out_by=_HEAD_MISSED),
-    EvidenceRule(Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
+        "weak", confirmed_by=(find.fell_each_time, find.verdict_agrees), ruled_out_by=_HEAD_MISSED),
+    EvidenceRule(Code.ANSWER_WITHOUT_THINKING,
+        lambda facts: facts.signal("first-without-thinking", is_delayed=False) and e.FirstWithoutThinking(),
         "23 of 23 fell, 22 of them to the head: Claude Code 2.1.32 to 2.1.37 with Opus 4.6 (facts/predictions.md).",
-        "weak", confirmed_by=(confirm.read_head_alone, confirm.verdict_agrees)),
-    EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_teammate,
+        "weak", confirmed_by=(find.read_head_alone, find.verdict_agrees)),
+    EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN,
+        lambda facts: facts.signal("teammate", is_delayed=False) and e.SignSeen("teammate"),
         "52 of 55 second and third requests and second prompts of teammates fell, all to the head: Claude Code 2.1.39 "
         "to 2.1.42. Of their other requests 9 of 986 fell, of other sessions of that project 3 of 380.", "weak"),
     EvidenceRule(Code.SKILL_LOADED, find.find_delayed_skill,
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",
-        "weak", confirmed_by=(confirm.read_up_to_skill,), ruled_out_by=_HEAD_MISSED),
+        "weak", confirmed_by=(find.read_up_to_skill,), ruled_out_by=_HEAD_MISSED),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
-        _HEAD_READ, confirmed_by=(confirm.fell_each_time, confirm.verdict_agrees)),
+        _HEAD_READ, confirmed_by=(find.fell_each_time, find.verdict_agrees)),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
-        _HEAD_READ, confirmed_by=(confirm.verdict_agrees,)),
+        _HEAD_READ, confirmed_by=(find.verdict_agrees,)),
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _HEAD_MISSED),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=True),
         "The same of a log, whose requests may differ in more: 2 of 16 images at a prompt fell, 0 of 66 in results "
-        "(facts/verdicts.md). It leaves tools and system prompt alone.", "weak", ruled_out_by=find.head_not_ended),
+        "(facts/verdicts.md). It leaves tools and system prompt alone.", "weak",
+        ruled_out_by=lambda facts: _HEAD_READ(facts) or _HEAD_MISSED(facts)),
     _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
     _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
     _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),
@@ -335,7 +339,7 @@ FALLS: tuple[EvidenceRule, ...] = (
     _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _HEAD_MISSED),
     _weak(Code.SERVER_INSTRUCTIONS_CHANGED, "instructions-delta",
         "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
-        _HEAD_READ, confirmed_by=(confirm.verdict_agrees,)),
+        _HEAD_READ, confirmed_by=(find.verdict_agrees,)),
     _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _HEAD_MISSED),
 )  # fmt: skip
 

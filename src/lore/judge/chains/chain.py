@@ -20,13 +20,12 @@ from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_afte
 from lore.cache.served import served_by
 from lore.judge import rules
 from lore.judge.pairs.corrections import Remarks
-from lore.judge.pairs.losses import judge_unmeasured
-from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, Tally
+from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, Tally, judge_unmeasured, with_read_tokens
 from lore.judge.pairs.rewrites import cut_messages, find_replaced_tail
 from lore.judge.pairs.verdict import explain_by_clock, explain_fall, judge_pair
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.events import PromptHashes, Usage
+from lore.model.events import PromptHashes
 from lore.model.items import ToolCall
 from lore.model.providers import provider_of
 from lore.model.state import Change, Entry
@@ -213,14 +212,6 @@ _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
 def cache_of(turn: Turn) -> _Cache:
     """Return what separates a transcript's caches."""
     return turn.model, turn.call.answered_by
-
-
-def with_read_tokens(turn: Turn, tokens: int) -> Turn:
-    """Return a turn as if it had read the first `tokens` of its prompt, or as many as it read if these are more."""
-    usage = turn.usage or Usage()
-    end = max(tokens, usage.read_tokens or 0)
-    uncached = counts.prompt_tokens(usage) - end
-    return replace(turn, usage=replace(usage, read_tokens=end, uncached_tokens=uncached))
 
 
 def _is_rewritten(turn: Turn) -> bool:

@@ -18,10 +18,8 @@ from msgspec.structs import replace
 from lore.cache import counts
 from lore.cache.rules import DatedRules
 from lore.cache.transcript_history import TokenRate, growth
-from lore.judge.chains.chain import with_read_tokens
-from lore.judge.pairs.losses import judge_unmeasured, lost_of_head
 from lore.judge.pairs.outside import seconds_before_answer
-from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, is_remark
+from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, is_remark, judge_unmeasured, lost_of_head, with_read_tokens
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.events import MAIN

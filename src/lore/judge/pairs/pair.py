@@ -1,29 +1,46 @@
 """Two successive turns: the facts that are known of them, and the verdict on them.
 
 `PairFacts` are the facts before two turns are judged; a `Pair` holds the causes that were found and the cost of each.
-Usage decides how much was lost; bytes decide only if usage is not recorded. If bytes, usage and the provider's verdict
+Usage decides how much was lost; bytes decide only if usage is not recorded. What was new in the prompt, or taken out
+of it, was never in the cache and is no loss (`limit_rebilled`). If bytes, usage and the provider's verdict
 contradict one another, that is reported (LORE302). A verdict `unavailable` is no contradiction, as it often is no miss,
 nor is one about tools and system prompt in a transcript, which lacks both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.prices import Price
+from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
+from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.events import Usage
 from lore.model.evidence import Disputed, ProviderSaid
+from lore.model.items import CompactDivider, is_absent, is_blank
 from lore.model.providers import provider_of
-from lore.model.turn import Turn
-from lore.prefix.overlap import Overlap, PairSums, byte_size, count_cached_segments, locate_difference
+from lore.model.state import Sign
+from lore.model.turn import Segment, Turn
+from lore.prefix.overlap import (
+    ChainSums,
+    Overlap,
+    PairSums,
+    byte_size,
+    count_cached_segments,
+    list_new_segments,
+    locate_difference,
+    split_fresh_segments,
+)
 
 if TYPE_CHECKING:
+    from lore.cache.transcript_history import Signal
     from lore.cache.transcripts import TurnState
 
 # Anthropic's verdicts that the client changed something, and the section that each is about.
@@ -47,6 +64,14 @@ REMARKS = frozenset((
     Code.LIFETIME_LOST, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_REPLACED, Code.VERDICT_DISAGREES,
     Code.BILL_CONTRADICTS_BODY,
 ))  # fmt: skip
+
+
+def with_read_tokens(turn: Turn, tokens: int) -> Turn:
+    """Return a turn as if it had read the first `tokens` of its prompt, or as many as it read if these are more."""
+    usage = turn.usage or Usage()
+    end = max(tokens, usage.read_tokens or 0)
+    uncached = counts.prompt_tokens(usage) - end
+    return replace(turn, usage=replace(usage, read_tokens=end, uncached_tokens=uncached))
 
 
 class Tally(Struct, frozen=True):
@@ -89,6 +114,27 @@ class PairFacts(Struct, frozen=True):
     @property
     def verdict(self) -> ProviderSaid | None:
         return provider_verdict(self.current)
+
+    @property
+    def totals(self) -> tuple[int | None, int | None]:
+        """Tokens of both prompts by their usage; None if unknown."""
+        previous, current = self.previous.usage, self.current.usage
+        before = None if previous is None else counts.total(previous)
+        return before, None if current is None else counts.total(current.first_pass)
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether the state of a log is known, and its cache has no breakpoints."""
+        return self.state is not None and self.state.implicit
+
+    def sign(self, name: str) -> Sign | None:
+        """Return the sign of this name that the log has at the current turn; None without one."""
+        return next((sign for sign in self.current.signs if sign.name == name), None)
+
+    def signal(self, name: str, *, is_delayed: bool = True) -> Signal | None:
+        """Return a signal with its place; `is_delayed`: it came before this prompt of the user's, and may move now."""
+        signals = () if self.state is None else self.state.signals
+        return next((signal for signal in signals if (signal.name, signal.is_delayed) == (name, is_delayed)), None)
 
 
 def provider_verdict(turn: Turn) -> ProviderSaid | None:
@@ -264,3 +310,126 @@ def _verdict_disputes(facts: PairFacts, *, is_break: bool) -> Disputed | None:
     if place is not None and place.section != section and common < count_cached_segments(previous):
         return Disputed("other-section", verdict.reason, section=place.section, path=place.path)
     return None
+
+
+def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...]) -> Pair:
+    """Return the verdict on two turns by these causes and usage alone: no prompt is built, and its bytes are 0."""
+    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, facts.short,
+                counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
+
+
+# Causes that remove content from the prompt: only content that remains and is not new is re-billed. For other causes
+# usage shows whether the prompt of a log shrank.
+_REMOVING = frozenset((
+    Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.REASONING_DROPPED_BY_TEMPLATE, Code.RESUME_RERENDERED,
+    Code.REWIND, Code.COMPACTION, Code.CHAIN_RESTARTED,
+))  # fmt: skip
+_REWRITING = (Code.COMPACTION, Code.REWIND, Code.CHAIN_RESTARTED)
+_ENDS = 512  # bytes at the beginning of a block that name its type
+# Causes that the prompt does not show: content that another cause makes unreadable is not counted with them.
+_NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
+
+
+def limit_rebilled(
+    facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums | None = None, ratio: float = counts.BYTES_PER_TOKEN
+) -> int | None:
+    """Return the most tokens of the current prompt that the previous request sent, too, and that were not read.
+
+    None if nothing limits them. Removed content is not billed again, and new content never was before. `ratio` is of
+    bytes per token; `sums` is missing if no bytes were measured.
+    """
+    codes = {cause.code for cause in causes if not is_remark(cause)}
+    if not codes.isdisjoint((Code.CACHE_EXPIRED, Code.BREAKPOINTS_MISSING)):
+        codes.update(other.code for cause in causes for other in cause.also if other.code in _REWRITING)
+    previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
+    reasoning, state = facts.signal("reasoning"), facts.state
+    is_limit = facts.is_implicit  # with breakpoints 63 of 73 such prompts read over 85 %
+    readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
+    if readable > (read or 0) and codes & _NOT_BY_PROMPT:
+        return readable - (read or 0)  # what follows it could not be read anyway
+    most = counts.prompt_tokens(None if usage is None else usage.first_pass)
+    is_same = current.is_rebuilt and previous.model == current.model  # each model counts tokens in its own way
+    has_shrunk = is_same and 0 < most < counts.sent_tokens(previous.usage)
+    if not has_shrunk and (codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes):
+        return None
+    unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
+    if unread is not None and state is not None and is_limit and state.level.why == "shrunk":
+        unread -= max(0, (state.level.tokens or 0) - (read or 0))  # another machine lacked what precedes the change
+    is_rewritten = not codes.isdisjoint(_REWRITING)
+    if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
+        grown, output = state.grown, state.output
+        if is_limit and grown.has_thinking and Code.REASONING_DROPPED_BY_TEMPLATE in codes:  # also of the last answer
+            grown = replace(grown, answer_bytes=grown.answer_bytes - grown.thinking_bytes)
+            output = min(output or most, round(grown.answer_bytes / counts.BYTES_PER_TOKEN))
+        return None if unread is None else max(0, unread - TokenRate().tokens(grown, output))
+    if sums is None:
+        return None
+    # the usage of a log includes unrecorded tools
+    per_token = counts.BYTES_PER_TOKEN if current.is_rebuilt else ratio
+    if is_rewritten:
+        return _limit_rewritten(facts, unread, per_token)
+    if facts.overlap.is_covered or Code.COLD_COMPACTION in codes:
+        return None
+    added = list_new_segments(previous.prompt, current.prompt, facts.overlap)
+    if sums.previous - sums.current + sum(map(byte_size, added)) < counts.block_tokens(previous) * ratio:
+        return None  # nothing was removed
+    new = _estimate_tokens(added, per_token)
+    return max(0, round((sums.current - sums.common) / per_token - new if unread is None else unread - new))
+
+
+def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> int:
+    """Return the most tokens that were billed again after a compaction or rewind; `unread` were not read.
+
+    If the log lacks the summary, as Codex's does, no more is billed again than the first request of the chain sent, and
+    what is left of the later content.
+    """
+    previous, current, first, read = facts.previous, facts.current, facts.first, facts.read
+    fresh, same = split_fresh_segments(previous.prompt, current.prompt, facts.overlap.common)
+    if unread is None or (read and counts.bills_writes(previous)):
+        return round(_estimate_tokens(same, per_token))  # that includes all of tools and system prompt that both share
+    most = unread - _estimate_tokens(fresh, per_token)
+    items = [entry.item for entry in (() if current.basis is None else current.basis.entries)]
+    summaries = [item.summary for item in items if isinstance(item, CompactDivider)]
+    lacks_summary = any(is_absent(summary) or is_blank(summary) for summary in summaries)
+    if lacks_summary and first is not None and first.model == current.model:
+        new = {segment.data for segment in fresh}
+        later = [part for part in split_fresh_segments(first.prompt, current.prompt, 0)[0] if part.data not in new]
+        most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
+    return max(0, round(most))
+
+
+def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
+    """Estimate the tokens of segments from their bytes, at most 1,500 for an image, whose bytes show no tokens."""
+    image = IMAGE_TOKENS * per_token
+    sizes = (min(byte_size(part), image) if b'"image' in part.data[:_ENDS] else byte_size(part) for part in segments)
+    return sum(sizes) / per_token
+
+
+def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: int) -> int:
+    """Return how many of the `cacheable` bytes cannot be read after a change of the segment at a position.
+
+    In tools and system prompt all from the last breakpoint before it is lost. In the history earlier requests left
+    entries at their own ends; where usage is recorded, it shows the read tokens.
+    """
+    prompt, overlap = facts.previous.prompt, facts.overlap
+    is_marked = prompt.breakpoints and not prompt.auto_breakpoint
+    if facts.fell is None and is_marked and position < len(prompt.head):
+        readable = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
+    else:
+        readable = measured.sum_before(position) + (overlap.common_bytes if position == overlap.common else 0)
+    return max(0, cacheable - readable)
+
+
+def lost_of_head(pair: Pair, rules: Callable[[], DatedRules]) -> int:
+    """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
+
+    What precedes the change is not lost, nor a head that is too short for a cache. May be negative: nothing was lost.
+    """
+    previous, overlap, read = pair.previous, pair.overlap, counts.first_pass_read(pair.current.usage)
+    readable, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
+    if needs_breakpoints(previous) and pair.current.prompt.has_breakpoints:
+        sizes = [sum(map(byte_size, previous.prompt.head[: place + 1])) for place in previous.prompt.breakpoints]
+        readable, end = max([size for size in sizes if size <= readable], default=0), max(sizes, default=0)
+    readable, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else readable, end))
+    least = minimum_tokens(rules(), previous) or 0
+    return 0 if read is None or end < least else round(end - max(readable, read))

@@ -23,8 +23,17 @@ from lore.cache.served import served_by
 from lore.judge import rules
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures, Remarks
-from lore.judge.pairs.losses import limit_rebilled, lost_bytes
-from lore.judge.pairs.pair import BY_USAGE, CLIENT_SECTIONS, Pair, PairFacts, can_lead, is_remark, provider_cause
+from lore.judge.pairs.pair import (
+    BY_USAGE,
+    CLIENT_SECTIONS,
+    Pair,
+    PairFacts,
+    can_lead,
+    is_remark,
+    limit_rebilled,
+    lost_bytes,
+    provider_cause,
+)
 from lore.judge.pairs.rewrites import ReplacedTail, find_rewind
 from lore.judge.pairs.unexplained import unexplained
 from lore.model import evidence as e
