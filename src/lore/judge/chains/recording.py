@@ -9,7 +9,7 @@ Memory: a chain each (`chain`), the last request of each, the response ids of 4,
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
@@ -33,9 +33,11 @@ class ComparedChains:
     """Compares the turns of one recording; `chain_count` is the number of its chains so far."""
 
     def __init__(self, dated: Callable[[], DatedRules]) -> None:
-        self._dated = dated
+        self.dated = dated
         self._chains: dict[str, ComparedChain] = {}
-        self._others = starts.OtherChains(self._compare_alone, self._ends_of, dated)
+        self.latest: dict[str, Turn] = {}  # the last recorded request of each chain
+        # First requests of recorded chains, without their messages, and of a log's chains; the latest last.
+        self.starts, self.log_starts = deque[Turn](maxlen=starts.SIBLINGS), deque[Turn](maxlen=starts.SIBLINGS)
         self._ends = RequestEnds()  # recorded requests that a later one may continue
         self._calls: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
         self.chain_count = 0
@@ -51,7 +53,7 @@ class ComparedChains:
         if turn.basis is not None or turn.failed:
             pair = chain.compare_next(turn, state_of)
         else:
-            previous, self._others.latest[turn.chain] = self._others.latest.get(turn.chain), turn
+            previous, self.latest[turn.chain] = self.latest.get(turn.chain), turn
             if self._skip_copy(chain, previous, turn):
                 return Compared()
             pair = self._compare_request(chain, previous, turn, state_of)
@@ -62,28 +64,28 @@ class ComparedChains:
 
     def _compare_with_others(self, rows: tuple[rules.Step, ...], turn: Turn) -> Pair | None:
         """Return the verdict of the first row that finds one in another chain."""
-        pairs: Iterator[Pair | None] = (row.ask(self._others, turn) for row in rows)
+        pairs: Iterator[Pair | None] = (row.ask(self, turn) for row in rows)
         return next((pair for pair in pairs if pair is not None), None)
 
     def forget(self, name: str) -> None:
         """Forget a chain that no turn will continue."""
         self._chains.pop(name, None)
-        self._others.latest.pop(name, None)
+        self.latest.pop(name, None)
         self._ends.forget([name])
 
     def _begin(self, turn: Turn) -> ComparedChain:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""
-        chain = self._chains[turn.chain] = ComparedChain(self._dated)
+        chain = self._chains[turn.chain] = ComparedChain(self.dated)
         self.chain_count += 1
         if turn.basis is not None and starts.may_be_read(turn):
-            self._others.log_starts.append(turn)
+            self.log_starts.append(turn)
         if turn.basis is not None or turn.failed:
             return chain
-        previous = self._others.latest.get(turn.given_up)
+        previous = self.latest.get(turn.given_up)
         if previous is not None:
             chain.compare_next(previous)
         if turn.prompt.head:  # only tools and system prompt, which it may share with others
-            self._others.starts.append(replace(turn, source=cut_messages(turn.prompt, 0)))
+            self.starts.append(replace(turn, source=cut_messages(turn.prompt, 0)))
         return chain
 
     def _compare_request(
@@ -136,12 +138,13 @@ class ComparedChains:
             chain.compare_next(turn)  # the next request may continue it
         return True
 
-    def _compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
+    def compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
         """Return the verdict on two turns as if they were a chain."""
-        chain = ComparedChain(self._dated)
+        chain = ComparedChain(self.dated)
         chain.compare_next(previous)
         return chain.compare_next(turn)
 
-    def _ends_of(self, name: str) -> list[Turn]:
+    def ends_of(self, name: str) -> list[Turn]:
+        """Return a chain's latest turn, and those before compactions; empty for no chain."""
         chain = self._chains.get(name)
         return [] if chain is None else chain.ends

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
-from lore.cache.prices import MILLION, Price
+from lore.cache.prices import MILLION
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import is_transcript, served_by
 from lore.judge.pairs.finders import measure_lookback
@@ -311,8 +311,9 @@ def _excuse(cause: Cause, qualifier: Qualifier, **changes: Any) -> Cause:
 def add_prices(pair: Pair, state: ChainState) -> Pair:
     """Return the pair with its price if tokens were lost, and dollars in a replaced tail or a cold compaction.
 
-    A replaced tail is counted in the state. A recorded request without usage has the price of its estimated size, with
-    the lost tokens written again if it has breakpoints.
+    A replaced tail, which is counted in the state, gets its cost a day; a compaction that was requested after the cache
+    had expired ("cold") its cost, and the cost if the lost tokens had been read ("warm"). A recorded request without
+    usage has the price of its estimated size, with the lost tokens written again if it has breakpoints.
     """
     turn, daily = pair.current, 0.0  # replaced tails of the chain a day; 0: unknown
     has_tail = any(cause.code == Code.TAIL_REPLACED for cause in pair.causes)
@@ -326,33 +327,25 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
     price = price_of(state.rules(), turn, size=size) if is_priced else None
     if price is None:
         return pair
-    causes = tuple([_add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
-    priced_as = None
+    causes, priced_as, usage = list[Cause](), None, turn.usage
+    for cause in pair.causes:
+        evidence = cause.evidence
+        if isinstance(evidence, e.TailReplaced) and daily and price.uncached is not None:
+            evidence = replace(
+                evidence, dollars_a_day=round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)
+            )
+        elif isinstance(evidence, e.ColdCompaction) and usage is not None and not usage.iterations:
+            paid = price.of(replace(usage, output_tokens=0, server_tools=()))
+            rebilled = paid_again(price, usage, lost)
+            if paid is not None and rebilled is not None:
+                warm = round(float(paid) - rebilled, 6)
+                evidence = replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm)
+        causes.append(replace(cause, evidence=evidence))
     if turn.usage is None and lost:
         written = lost if turn.prompt.has_breakpoints else 0
         hour = written if counts.asked_lifetime(turn) == counts.ONE_HOUR else 0
         priced_as = Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour)
-    return replace(pair, causes=causes, price=price, priced_as=priced_as)
-
-
-def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lost: int | None) -> Cause:
-    """Return the cause with dollars in its evidence, if it is a replaced tail or a cold compaction.
-
-    A tail gets its cost a day at `daily` replaced tails a day (0: unknown). A compaction that was requested
-    after the cache had expired ("cold") gets its cost, and the cost if the `lost` tokens had been read ("warm").
-    """
-    evidence = cause.evidence
-    if isinstance(evidence, e.TailReplaced) and daily and price.uncached is not None:
-        dollars = round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)
-        return replace(cause, evidence=replace(evidence, dollars_a_day=dollars))
-    if not isinstance(evidence, e.ColdCompaction) or usage is None or usage.iterations:
-        return cause
-    paid = price.of(replace(usage, output_tokens=0, server_tools=()))
-    rebilled = paid_again(price, usage, lost)
-    if paid is None or rebilled is None:
-        return cause
-    warm = round(float(paid) - rebilled, 6)
-    return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
+    return replace(pair, causes=tuple(causes), price=price, priced_as=priced_as)
 
 
 def mark_alternating(pair: Pair, state: ChainState) -> Pair:

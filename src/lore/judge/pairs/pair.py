@@ -220,8 +220,9 @@ def is_remark(cause: Cause) -> bool:
 def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
     """Return the tokens that a cause of a pair cost, and whether they are `recorded` or `estimated`.
 
-    Usage decides: if everything that was cached was read, nothing was lost. If writes are not reported, the cached
-    tokens are unknown, and bytes decide. The result is at most the tokens sent and not read, and at most `rebilled`.
+    Usage decides: if everything that was cached was read, nothing was lost. If writes are not reported, all whole
+    blocks after the read are lost; only those after the change, by its bytes, if the read is far below the unchanged
+    beginning or the cause is expected. The result is at most the tokens sent and not read, and at most `rebilled`.
     """
     if pair.uncacheable or is_remark(cause):
         return 0, "recorded" if pair.fell is not None else "estimated"
@@ -232,32 +233,25 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
         previous, current, unbilled = pair.previous, pair.current, 0
         is_lost = cause.lost and (previous.chain == current.chain or not len(previous.prompt.messages))
         if is_lost and not counts.bills_writes(previous) and not counts.read_everything(previous, current):
-            unbilled, source = _unread(pair, cause, tokens)
+            tools, is_system = 0, cause.section == "system" and previous.basis is None
+            provider = provider_of(previous.call.endpoint, previous.model, previous.dialect)
+            if is_system and previous.dialect != "anthropic" and provider not in _TOOLS_FIRST:
+                # DeepSeek, where a date in the system prompt lost them, and templates as of Qwen write them after it
+                head = previous.prompt.head[: previous.prompt.tool_count]
+                tools = round(sum(map(byte_size, head)) / pair.bytes_per_token)
+            size, block = counts.prompt_tokens(previous.usage), counts.block_tokens(previous)
+            read, same = counts.first_pass_read(current.usage) or 0, size - tokens - tools
+            is_far = (read + block) * ESTIMATE_FACTOR < same and same > counts.TOLERANCE_TOKENS
+            if is_far or cause.kind == "expected":  # only the tokens after the change
+                unbilled, source = min(tokens, size - read), "estimated"
+            else:  # all whole blocks after the read
+                unbilled, source = size // block * block - read, "recorded"
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
     own_breakpoints = cause.code != Code.COLD_COMPACTION  # its misplaced breakpoint is the cause
     tokens = counts.capped_by_usage(pair.current.usage, tokens, own_breakpoints=own_breakpoints)
     if pair.rebilled is not None and pair.rebilled < tokens:
         tokens, source = pair.rebilled, "estimated"
     return tokens, source
-
-
-def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
-    """Return how many tokens of the previous prompt were not read, if usage reports no writes; source as `lost_tokens`.
-
-    Recorded are all whole blocks after the read. Only the `tokens` after the change, estimated from bytes, count if the
-    read is far below the unchanged beginning, or the cause is expected.
-    """
-    turn, tools = pair.previous, 0
-    is_system = cause.section == "system" and turn.basis is None and turn.dialect != "anthropic"
-    if is_system and provider_of(turn.call.endpoint, turn.model, turn.dialect) not in _TOOLS_FIRST:
-        # DeepSeek, where a date in the system prompt lost them, and chat templates such as Qwen's write tools after it
-        tools = round(sum(map(byte_size, turn.prompt.head[: turn.prompt.tool_count])) / pair.bytes_per_token)
-    size, block = counts.prompt_tokens(turn.usage), counts.block_tokens(turn)
-    read, same = counts.first_pass_read(pair.current.usage) or 0, size - tokens - tools
-    is_far = (read + block) * ESTIMATE_FACTOR < same and same > counts.TOLERANCE_TOKENS
-    if is_far or cause.kind == "expected":
-        return min(tokens, size - read), "estimated"
-    return size // block * block - read, "recorded"
 
 
 # how bytes, usage and verdict contradict one another
@@ -284,29 +278,24 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> 
     if current.is_rebuilt or current.fidelity == "rendered" or any(cause.code in _OTHER_CACHE for cause in causes):
         return None
     is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
-    read, available = facts.read, counts.cached(facts.previous.usage)
+    read, available, common = facts.read, counts.cached(facts.previous.usage), facts.overlap.common
     if is_break and facts.fell == 0 and read and available and available >= counts.TOLERANCE_TOKENS:
         # more was read than the bytes share: another request wrote it, or the change does not matter
         is_more = read > shared * ESTIMATE_FACTOR + counts.TOLERANCE_TOKENS
-        if is_more and facts.overlap.common < count_cached_segments(facts.previous.prompt):
+        if is_more and common < count_cached_segments(facts.previous.prompt):
             return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
-    return _verdict_disputes(facts, is_break=is_break)
-
-
-def _verdict_disputes(facts: PairFacts, *, is_break: bool) -> Disputed | None:
     verdict = facts.current.verdict
     section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
     if verdict is None or section is None:
         return None
-    previous, current, common = facts.previous.prompt, facts.current.prompt, facts.overlap.common
-    missed = verdict.missed_tokens or 0
+    previous, prompt, missed = facts.previous.prompt, current.prompt, verdict.missed_tokens or 0
     if section == "model":
-        return Disputed("same-model", verdict.reason, model=current.model) if previous.model == current.model else None
+        return Disputed("same-model", verdict.reason, model=prompt.model) if previous.model == prompt.model else None
     if not is_break:
         return Disputed("no-change-in-bytes", verdict.reason)
-    if facts.fell == 0 and missed > counts.TOLERANCE_TOKENS and counts.cached(facts.previous.usage):
+    if facts.fell == 0 and missed > counts.TOLERANCE_TOKENS and available:
         return Disputed("nothing-missed", verdict.reason, tokens=missed)
-    place = locate_difference(previous, current, common)
+    place = locate_difference(previous, prompt, common)
     if place is not None and place.section != section and common < count_cached_segments(previous):
         return Disputed("other-section", verdict.reason, section=place.section, path=place.path)
     return None
