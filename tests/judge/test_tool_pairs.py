@@ -8,7 +8,7 @@ from helpers.each import each
 from helpers.work import calls
 from judge.captures import ANTHROPIC, call, judged, usage
 from lore.judge.requests.lint import Linter
-from lore.judge.requests.tool_pairs import ToolPairs, ToolPart
+from lore.judge.requests.request_laws import ToolPairs, ToolPart
 from lore.run.rules import PACKAGED
 from model.making import parsed, turn
 

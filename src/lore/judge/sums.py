@@ -18,12 +18,11 @@ from typing import Any, NamedTuple, get_args
 from msgspec.structs import replace
 
 from lore.cache.counts import ONE_HOUR, position, total
-from lore.cache.prices import MILLION, Price, is_partial
-from lore.cache.rules import DatedRules, Lifetime, lifetime_after
+from lore.cache.rules import MILLION, DatedRules, Lifetime, Price, is_partial, lifetime_after
+from lore.judge.agreement import was_append_read
 from lore.judge.base import TurnVerdict
 from lore.judge.findings import lasting_id, lasting_path
 from lore.judge.prices import exact, paid_again, price_of, surcharge_of
-from lore.judge.reliability import was_append_read
 from lore.model.codes import CODES, Audience, CauseKind, Code, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS, Usage
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere

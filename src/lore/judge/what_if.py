@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from lore.cache.base import Prediction
 from lore.cache.counts import BILLS_WRITES, DROP, ONE_HOUR, bills_writes, cached, prompt_tokens
 from lore.cache.predictor import ChangeCounts, WhatIf
-from lore.cache.prices import Price
 from lore.cache.registry import options_in
+from lore.cache.rules import Price
 from lore.errors import LoreError
 from lore.judge.base import TurnVerdict
 from lore.judge.pairs.pair import Pair, can_lead, is_remark, lost_tokens

@@ -14,8 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
-from lore.cache.prices import MILLION
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import MILLION, DatedRules, minimum_tokens
 from lore.cache.served import is_transcript, served_by
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route

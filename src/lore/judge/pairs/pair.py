@@ -16,8 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.prices import Price
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import DatedRules, Price, minimum_tokens
 from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause

@@ -19,7 +19,7 @@ from lore.judge.pairs.pair import Pair
 from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws
 from lore.judge.requests.lint import Defect
-from lore.judge.requests.tool_pairs import ToolHistory
+from lore.judge.requests.request_laws import ToolHistory
 from lore.judge.runs.reads import Shared
 from lore.model.canonical import printable
 from lore.model.cause import Place

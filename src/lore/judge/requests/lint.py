@@ -20,15 +20,14 @@ from lore.cache.base import Prediction
 from lore.cache.breakpoint_rules import seconds
 from lore.cache.counts import asked_lifetime, has_unseen, lifetime_of, sent_tokens
 from lore.cache.lookback import count_positions, kind_of
-from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import DatedRules, Price, minimum_tokens
 from lore.cache.served import Served, cache_of, served_by
 from lore.cache.tree import estimated_positions
 from lore.cache.views import Count, View, Views
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests import request_laws as laws
-from lore.judge.requests.tool_pairs import ToolHistory
+from lore.judge.requests.request_laws import ToolHistory
 from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
