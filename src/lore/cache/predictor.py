@@ -107,17 +107,11 @@ class _WhatIfTranscriptCache(TranscriptCache):
         self._seconds = seconds if breakpoints else None  # other caches offer no choice
         self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, by which entries expired
         self._change_counts = change_counts
-        self._why = ""
-
-    def predict(self, turn: Turn) -> Prediction:
-        prediction = super().predict(turn)
-        self._why = prediction.reason
-        return prediction
 
     def learn(self, turn: Turn) -> str:
         if self._seconds is None:
             return super().learn(turn)
-        recorded, continues = self._recorded.get(turn.chain), self._why in _CONTINUES
+        recorded, continues = self._recorded.get(turn.chain), self.reason in _CONTINUES
         self._recorded[turn.chain] = lifetime(turn, recorded)
         changed = with_lifetime(turn, self._seconds, self.state, recorded, continues=continues)
         if turn.usage is not None and turn.usage.write_tokens:

@@ -122,6 +122,7 @@ class TranscriptCache:
         self._where = where
         self._breakpoints = breakpoints
         self._current: tuple[ChainHistory, ModelHistory, TurnState] | None = None
+        self.reason = ""  # of the latest prediction
 
     @property
     def state(self) -> TurnState:
@@ -151,10 +152,12 @@ class TranscriptCache:
     def predict(self, turn: Turn) -> Prediction:
         """Observe the next turn, and return what the cache would do with it."""
         chain, history, state = self.observe(turn)
+        self.reason = state.level.why
         if state.level.tokens is None:
             return replace(UNKNOWN, reason=state.level.why)
         expected = state.expected_tokens
         tokens, why = self._read(chain, history, state, state.level.tokens)
+        self.reason = why
         read = min(tokens, expected) // chain.block * chain.block
         # if writes are not charged, everything that is not read is uncached, although it may be cached from then on
         uncached = min(chain.uncached, expected - read) if chain.charges else expected - read

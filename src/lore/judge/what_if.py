@@ -409,8 +409,13 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
         before, price = base.turns[number].paid, base.turns[number].price
         assert before is not None, "only a turn with usage can have another one"
         tokens += (paid.first_pass.read_tokens or 0) - (before.first_pass.read_tokens or 0)
-        less = None if price is None else _cost_difference(price, before, paid)
-        saved, priced = saved + (less or 0), priced or less is not None
+        if price is None:
+            continue
+        (before_parts, is_whole), (after_parts, _) = price.split(before), price.split(paid)
+        is_known = not before.iterations and before.write_tokens is None and None not in (price.read, price.uncached)
+        if is_whole or is_known:  # writes that no usage reports are in both
+            saved += sum(before_parts.values(), Decimal(0)) - sum(after_parts.values(), Decimal(0))
+            priced = True
     missed = [cause for cause in base.missed if without(_missed(cause))]
     tokens += sum(cause.lost_tokens or 0 for cause in missed)
     saved, priced = saved + sum(exact(cause.lost_dollars) for cause in missed), priced or bool(missed)
@@ -426,14 +431,6 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
         change=text, turns=turns, tokens=tokens, currency=CURRENCY,
         saved=float(round(saved, 6)) if priced or not changed else None, fix=" ".join(sorted(fixes)),
     )  # fmt: skip
-
-
-def _cost_difference(price: Price, before: Usage, after: Usage) -> Decimal | None:
-    """Return how much less `after` costs; None if a price is unknown. Writes that no usage reports are in both."""
-    (before_parts, is_whole), (after_parts, _) = price.split(before), price.split(after)
-    if not is_whole and (before.iterations or before.write_tokens is not None or None in (price.read, price.uncached)):
-        return None
-    return sum(before_parts.values(), Decimal(0)) - sum(after_parts.values(), Decimal(0))
 
 
 def _missed(cause: CauseResult) -> Break:
@@ -466,7 +463,15 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
     all_causes = (*base.breaks, *map(_missed, base.missed))
     codes = sorted({cause.code for cause in all_causes if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
-    yield from ((saving, list(_notes_on_shared(base, code, saving))) for code, saving in alone.items())
+    for code, saving in alone.items():
+        breaks = [turn.breaks for turn in base.turns if any(_has_fix((code,), cause) for cause in turn.breaks)]
+        shared = Counter(  # weak causes of the same turns: what is saved there may be in part theirs
+            other for causes in breaks
+            for other in {cause.code for cause in causes if cause.strength == "weak"} - {code, *_NO_FIX}
+        )  # fmt: skip
+        names = ", ".join(f"{other} ({turns_of(count)})" for other, count in sorted(shared.items()))
+        note = f"{saving.change}: together with {names}, which may have broken a part of the same prefixes"
+        yield saving, [note] if names and saving.turns else []
     if any(turn.speed > 0 for turn in base.turns):
         yield compute_speed_saving(base)
     lost = Counter[tuple[str, ...]]()  # by causes that each broke most of the same prefix: none of them saves it alone
@@ -481,18 +486,6 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
         if more > 0:
             only = "are saved only if all of these are fixed, since each breaks the same prefixes"
             yield saving, [f"{saving.change}: {more:,} tokens {only}"]
-
-
-def _notes_on_shared(base: SimulatedRun, code: str, saving: Saving) -> Iterator[str]:
-    """Yield with which weak causes a code shares turns: what it saves there may be in part theirs."""
-    shared = [turn.breaks for turn in base.turns if any(_has_fix((code,), cause) for cause in turn.breaks)]
-    others = Counter(
-        other for breaks in shared
-        for other in {cause.code for cause in breaks if cause.strength == "weak" and cause.code not in (code, *_NO_FIX)}
-    )  # fmt: skip
-    if others and saving.turns:
-        names = ", ".join(f"{other} ({turns_of(count)})" for other, count in sorted(others.items()))
-        yield f"{saving.change}: together with {names}, which may have broken a part of the same prefixes"
 
 
 def _has_fix(codes: Sequence[str], cause: Break) -> bool:

@@ -204,7 +204,13 @@ def _explain_content(
 ) -> list[Cause]:
     """Explain the segments that are only spelled differently, then each section from where its content differs."""
     limit = count_cached_segments(previous)
-    causes = _explain_spelling(previous, current, overlap)
+    starts = iterate_from(previous, overlap.common, tail=False), iterate_from(current, overlap.common, tail=True)
+    pairs = islice(zip(*starts, strict=False), overlap.canonical - overlap.common)
+    respelled = ((at, *pair) for at, pair in enumerate(pairs, overlap.common) if pair[0].data != pair[1].data)
+    causes = [
+        name_segment_spelling(old, new).cause(old.section, at, old.path)
+        for at, old, new in islice(respelled, RESPELLED_SEGMENTS)
+    ]
     if not overlap.is_covered_canonically and overlap.canonical < limit:
         causes += explain_sections(previous, current, overlap, changes, has_template=has_template)
         if not any(cause.position < limit for cause in causes):
@@ -231,17 +237,6 @@ def _explain_content(
     return named
 
 
-def _explain_spelling(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Cause]:
-    """Explain the segments before the first difference in content that differ in bytes."""
-    starts = iterate_from(previous, overlap.common, tail=False), iterate_from(current, overlap.common, tail=True)
-    pairs = islice(zip(*starts, strict=False), overlap.canonical - overlap.common)
-    differing = ((at, *pair) for at, pair in enumerate(pairs, overlap.common) if pair[0].data != pair[1].data)
-    return [
-        name_segment_spelling(old, new).cause(old.section, at, old.path)
-        for at, old, new in islice(differing, RESPELLED_SEGMENTS)
-    ]
-
-
 def explain_sections(
     previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, has_template: bool
 ) -> list[Cause]:
@@ -252,7 +247,12 @@ def explain_sections(
     new_blocks.subtract(segment.data for segment in islice(previous, previous.stable) if segment.kind != "envelope")
     from lore.prefix.changes import PromptContext, explain_section  # noqa: PLC0415 - most prompts only grow
 
-    context = PromptContext(+new_blocks, cleared, _find_relocated_blocks(previous, current), has_template)
+    heads = [{segment.data for segment in side.head if segment.kind != "envelope"} for side in (previous, current)]
+    relocated = (  # blocks that one prompt has in its system prompt and the other in its messages
+        segment.data for head, other, side in ((*heads, current), (*heads[::-1], previous))
+        for segment in side.messages if segment.data in head and segment.data not in other
+    )  # fmt: skip
+    context = PromptContext(+new_blocks, cleared, frozenset(relocated), has_template)
     causes: list[Cause] = []
     tools, new_tools = previous.tool_count, current.tool_count
     if start < tools or tools != new_tools:
@@ -270,16 +270,6 @@ def explain_sections(
     messages = list(previous.messages.since(same))[:cacheable]
     new_messages = [*current.messages.since(same), *current.tail]
     return [*causes, *explain_section(context, "messages", messages, new_messages, head + same)]
-
-
-def _find_relocated_blocks(previous: Prompt, current: Prompt) -> frozenset[bytes]:
-    """Return the blocks that one prompt has in its system prompt and the other in its messages."""
-    heads = [{segment.data for segment in side.head if segment.kind != "envelope"} for side in (previous, current)]
-    left_head, entered_head = heads[0] - heads[1], heads[1] - heads[0]
-    return frozenset((
-        *(segment.data for segment in current.messages if segment.data in left_head),
-        *(segment.data for segment in previous.messages if segment.data in entered_head),
-    ))  # fmt: skip
 
 
 _TOOL_REFERENCE = pattern(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')

@@ -56,6 +56,9 @@ class Broken(Struct, frozen=True):
     kind: CauseKind | None = None  # None: the code's own
     at: int = -1  # the segment there; -1: none
     start: int = 0  # the character of its text
+    tokens: int | None = None  # that are re-billed in each request, estimated (`lint`); None: unknown
+    dollars: float | None = None  # that these cost beyond a read of them; None: unknown
+    text: str = ""  # of the segment, for its place in the body; empty if it is not needed
 
 
 class Foreign(Struct, frozen=True):
@@ -70,7 +73,6 @@ class Foreign(Struct, frozen=True):
 def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Foreign]) -> Iterator[Broken]:
     """Yield the rules about breakpoints and settings that a request, with these `foreign` ones, surely breaks."""
     prompt = turn.prompt
-    kind: CauseKind | None
     number = len(prompt.breakpoints) + prompt.auto_breakpoint  # also on one block (coder/mux#3112: "Found 5")
     if number:
         rule = allowed_breakpoints(rules(), turn) or _ANY_API
@@ -79,14 +81,10 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Fore
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
         yield from _find_unmarkable(turn, rule)
         if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
-            kind = "unattributable" if turn.usage is not None else None
-            name = "cache_control"
-            yield Broken(Code.BREAKPOINT_NOT_TAKEN, "parameters", name, d.BreakpointNotTaken("other-api", name), kind)
+            yield _not_taken(turn, "parameters", "cache_control", "other-api", "cache_control")
         is_doubled = rule.automatic and prompt.auto_breakpoint and prompt.breakpoints[-1:] == (len(prompt) - 1,)
         if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(_automatic(prompt)):
-            kind = "unattributable" if turn.usage is not None else None
-            evidence = d.BreakpointNotTaken("automatic-lifetime")
-            yield Broken(Code.BREAKPOINT_NOT_TAKEN, "messages", path_at(prompt, len(prompt) - 1), evidence, kind)
+            yield _not_taken(turn, "messages", path_at(prompt, len(prompt) - 1), "automatic-lifetime")
         elif rule.longest_first:
             yield from _find_out_of_order(prompt)
     yield from _find_refused(turn, rules, foreign)
@@ -123,12 +121,16 @@ def _find_unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
             detail = printable(mask(ttl.decode("utf-8", "replace"))[:40])
         elif reason == "section":
             detail = segment.section
-        # a request that was answered went through a gateway that removed the breakpoint, or to another API
-        answered = turn.usage is not None or not rule.refuses
-        kind: CauseKind | None = "unattributable" if answered else None
-        yield Broken(
-            Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, d.BreakpointNotTaken(reason, detail), kind, at
-        )  # fmt: skip
+        yield _not_taken(turn, segment.section, segment.path, reason, detail, at, refuses=rule.refuses)
+
+
+def _not_taken(
+    turn: Turn, section: str, path: str, reason: d.Unmarkable, detail: str = "", at: int = -1, *, refuses: bool = True
+) -> Broken:  # fmt: skip
+    """Return that a breakpoint does not count, perhaps as an error (`refuses`)."""
+    # a request that was answered went through a gateway that removed the breakpoint, or to another API
+    kind: CauseKind | None = None if turn.usage is None and refuses else "unattributable"
+    return Broken(Code.BREAKPOINT_NOT_TAKEN, section, path, d.BreakpointNotTaken(reason, detail), kind, at)
 
 
 def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: bytes) -> d.Unmarkable | None:
@@ -201,9 +203,7 @@ def _find_refused(turn: Turn, rules: Callable[[], DatedRules], foreign: list[For
         reason: d.Unmarkable = "inside-result" if inside else "other-api"
         if rule is None or (rule.inside_results if inside else one.name not in rule.refused):
             continue
-        kind: CauseKind | None = "unattributable" if turn.usage is not None else None
-        evidence = d.BreakpointNotTaken(reason, "" if inside else one.name)
-        yield Broken(Code.BREAKPOINT_NOT_TAKEN, one.section, one.path or one.name, evidence, kind, one.at)
+        yield _not_taken(turn, one.section, one.path or one.name, reason, "" if inside else one.name, one.at)
         return
 
 
