@@ -117,18 +117,17 @@ class SimulatedSums:
         )  # fmt: skip
 
     def _totals(self) -> simulate.SimulatedTotals:
-        turns, predicted = self.turns, [turn.predicted for turn in self.turns]
+        turns = self.turns
         billed = [turn.billed for turn in turns if turn.billed is not None]
         others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, UsageResult)]
         return simulate.SimulatedTotals(
             turns=len(turns),
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
-            predicted=UsageResult(
-                uncached_tokens=sum_ints(prediction.uncached_tokens for prediction in predicted),
-                read_tokens=sum_ints(prediction.read_tokens for prediction in predicted),
-                write_tokens=sum_ints(prediction.write_tokens for prediction in predicted), output_tokens=None,
-            ),
+            predicted=UsageResult(output_tokens=None, **{
+                name: sum_ints(getattr(turn.predicted, name) for turn in turns)
+                for name in ("uncached_tokens", "read_tokens", "write_tokens")
+            }),
             billed=UsageResult.sum_of(billed),
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
@@ -145,7 +144,11 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
     costs = [turn.cost for turn in turns if turn.cost is not None]
     billed = sum_known(cost.billed for cost in costs)
     # a sum of several requests, which is no usage of its turn, has the cost of the requests before it
-    start = max((n for n, turn in enumerate(turns, 1) if turn.other_passes and _has_no_counts(turn)), default=0)
+    sums = [
+        number for number, turn in enumerate(turns, 1) if turn.other_passes
+        and (turn.billed is None or turn.billed.uncached_tokens is turn.billed.read_tokens is None)
+    ]  # fmt: skip
+    start = max(sums, default=0)
     is_part = any(turn.cost is None or turn.cost.billed is None for turn in turns[start:]) or any(
         cost.at_least is True for cost in costs
     )
@@ -154,8 +157,7 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
         surcharges.setdefault(part.name, []).append(part)
     return simulate.Cost(
         currency=CURRENCY, billed=billed,
-        predicted=sum_known(cost.predicted for cost in costs), waste=sum_known(cost.waste for cost in costs),
-        unexplained=sum_known(cost.unexplained for cost in costs),
+        **{name: sum_known(getattr(cost, name) for cost in costs) for name in ("predicted", "waste", "unexplained")},
         at_least=True if billed is not None and is_part else UNSET,
         recorded=sum_known(cost.recorded or None for cost in costs) or UNSET,
         surcharges=[
@@ -163,10 +165,6 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
             for name, parts in surcharges.items()
         ] or UNSET,
     )  # fmt: skip
-
-
-def _has_no_counts(turn: simulate.SimulatedTurn) -> bool:
-    return turn.billed is None or (turn.billed.uncached_tokens is None and turn.billed.read_tokens is None)
 
 
 def _group(by: str, name: str, kind: CauseKind | None, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:

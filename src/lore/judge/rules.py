@@ -22,7 +22,7 @@ from lore.judge.chains import starts
 from lore.judge.pairs import corrections, outside, unexplained
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures
-from lore.judge.pairs.pair import PairFacts
+from lore.judge.pairs.pair import PairFacts, find_dispute
 from lore.judge.requests.laws import Laws
 from lore.judge.runs.plateaus import Beginnings, Plateaus, Siblings
 from lore.judge.runs.reads import ShortReads, UnreadWrites
@@ -370,7 +370,9 @@ ADJUSTMENTS = (
          once=True),
     RemarkRule(Code.LOOKBACK_EXCEEDED, corrections.find_far_breakpoint,
          "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not; no usage shows this."),
-    RemarkRule(Code.VERDICT_DISAGREES, corrections.find_disagreement,
+    RemarkRule(Code.VERDICT_DISAGREES,
+        lambda measured, causes: find_dispute(
+            measured.facts, causes, (measured.sums.common + measured.facts.overlap.common_bytes) / measured.per_token),
          "Right about the section in 175 of 175: a verdict that bytes or usage contradict is worth a look.",
          unless=Code.BILL_CONTRADICTS_BODY),
     Step((), corrections.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),

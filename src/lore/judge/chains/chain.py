@@ -185,10 +185,9 @@ class ComparedChain:
         if cause is None or (read and cause.strength == "weak"):
             return pair
         unread = judge_unmeasured(facts, (cause,))
-        if pair is None:
-            return unread
-        causes = (cause, *pair.causes)
-        return replace(pair, causes=causes, fell=unread.fell, short=unread.short, available=unread.available)
+        return unread if pair is None else replace(
+            pair, causes=(cause, *pair.causes), fell=unread.fell, short=unread.short, available=unread.available
+        )  # fmt: skip
 
     def _remember(self, turn: Turn, base: Turn | None = None) -> None:
         """Make a turn the last one; `base` is the turn that it was compared with, if not the last one until now."""

@@ -18,7 +18,7 @@ from lore.cache.rules import MILLION, DatedRules, minimum_tokens
 from lore.cache.served import is_transcript, served_by
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
-from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, find_dispute, is_remark, lost_tokens
+from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
@@ -169,12 +169,6 @@ def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> e.LookbackEx
         return None
     is_elsewhere = find_named_route(facts) is not None or find_missing_answers(facts) is not None
     return None if is_elsewhere else measure_lookback(facts)
-
-
-def find_disagreement(measures: PairMeasures, causes: _Causes) -> e.Disputed | None:
-    """Return that bytes, usage and the provider's verdict contradict one another."""
-    common_bytes = measures.sums.common + measures.facts.overlap.common_bytes
-    return find_dispute(measures.facts, causes, common_bytes / measures.per_token)
 
 
 # answers that an agent sends back otherwise than the model wrote them
@@ -355,25 +349,20 @@ def mark_alternating(pair: Pair, state: ChainState) -> Pair:
     """
     causes: list[Cause] = []
     for cause in pair.causes:
-        change = None if is_remark(cause) or "alternates" in cause.qualifiers else _change_of(cause.evidence)
-        if change is not None:
+        evidence, before, after = cause.evidence, tuple[object, ...](), tuple[object, ...]()
+        if isinstance(evidence, ToolsChanged):
+            if not (evidence.changed or evidence.reordered or evidence.unnamed):
+                before, after = evidence.removed, evidence.added
+        elif evidence.quoted_change() is None:  # text may come back by chance, as a list of recent files does
+            fields = asdict(evidence)
+            before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
+            after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
+            if all(isinstance(value, int | float) for value in before):  # numbers may repeat by chance
+                before = after
+        if before != after and not is_remark(cause) and "alternates" not in cause.qualifiers:
             key = cause.code, cause.position, cause.path
-            if state.changes.get(key) == change[::-1]:
+            if state.changes.get(key) == (after, before):
                 cause = replace(cause, qualifiers=(*cause.qualifiers, "alternates"))
-            state.changes[key] = change
+            state.changes[key] = before, after
         causes.append(cause)
     return replace(pair, causes=tuple(causes))
-
-
-def _change_of(evidence: e.Evidence) -> _Values | None:
-    """Return what evidence shows before and after a change; None if it does not show both."""
-    if isinstance(evidence, ToolsChanged):
-        is_swap = not (evidence.changed or evidence.reordered or evidence.unnamed)
-        return (evidence.removed, evidence.added) if is_swap and (evidence.removed or evidence.added) else None
-    if evidence.quoted_change() is not None:  # text may come back by chance, as a list of recent files does
-        return None
-    fields = asdict(evidence)
-    before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
-    after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
-    may_repeat_by_chance = all(isinstance(value, int | float) for value in before)
-    return None if may_repeat_by_chance or before == after else (before, after)

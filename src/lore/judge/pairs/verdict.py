@@ -149,33 +149,24 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
             if isinstance(cause.evidence, ThinkingChanged) and cause.evidence.change == "gone" else cause
             for cause in causes
         ])  # fmt: skip
-    if not _can_change_cost(facts):
-        causes = tuple([
-            replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes
-        ])  # fmt: skip
+    # an engine that reads nothing although two prompts begin alike loses nothing by a change
+    is_silent = facts.read == 0 == counts.cached(previous.usage) and served_by(previous).provider in ENGINES
+    if is_silent and not facts.overlap.is_covered:
+        shared = [*islice(previous.prompt, facts.overlap.common)]
+        place = locate_difference(previous.prompt, current.prompt, facts.overlap.common)
+        if place is not None and place.section == "system":  # templates write tools before or after the system prompt
+            shared = [segment for segment in shared if segment.section == "system"]
+        size = sum(map(byte_size, shared)) + facts.overlap.common_bytes
+        if size / counts.BYTES_PER_TOKEN > counts.TOLERANCE_TOKENS:
+            causes = tuple([
+                replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes
+            ])  # fmt: skip
     codes = {cause.code for cause in causes if not is_remark(cause)}
     if codes == {Code.PREFIX_MOVED} and causes[0].section == "messages" and not current.is_rebuilt:
         begin = previous.prompt.messages.common(current.prompt.messages)
         edited = find_rewind(previous.prompt, current.prompt, begin, is_edit=True)
         return causes if edited is None else (edited,)
     return causes
-
-
-def _can_change_cost(facts: PairFacts) -> bool:
-    """Return whether a change can cost anything: not if an engine reads nothing although two prompts begin alike.
-
-    Templates write tools before or after the system prompt, so before a change in it only its own bytes count.
-    """
-    previous, overlap = facts.previous, facts.overlap
-    is_silent = facts.read == 0 and counts.cached(previous.usage) == 0
-    if not is_silent or overlap.is_covered or served_by(previous).provider not in ENGINES:
-        return True
-    shared = [*islice(previous.prompt, overlap.common)]
-    place = locate_difference(previous.prompt, facts.current.prompt, overlap.common)
-    if place is not None and place.section == "system":
-        shared = [segment for segment in shared if segment.section == "system"]
-    size = sum(map(byte_size, shared)) + overlap.common_bytes
-    return size / counts.BYTES_PER_TOKEN <= counts.TOLERANCE_TOKENS
 
 
 def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:

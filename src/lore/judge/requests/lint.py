@@ -124,8 +124,6 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     billed = sent_tokens(turn.usage)
     if upto and 0 < billed < upto[-1]:
         upto = [tokens * billed // upto[-1] for tokens in upto]
-    if name == "qwen-implicit" and turn.prompt.has_breakpoints:
-        name = "qwen"
     return Sized(turn, upto, where, name, takes_breakpoints(name), count)
 
 
