@@ -155,23 +155,19 @@ class Predictor:
                 self.rules, where, breakpoints=has_breakpoints, seconds=seconds, change_counts=self.change_counts
             )
         elif predictor is None:
-            predictor = self._make_request_predictor(key, turn)
+            _, provider, platform = key
+            if key not in self._models:
+                self._models[key] = make(name, _rule_lookup(self.rules, provider, platform), dict(self._change.options))
+            view, place = view_of(name), (provider, self.model or turn.model, platform, turn.at)
+            order, most = self.rules.text("order", *place), self.rules.number("max_breakpoints", *place)
+            sections = cast("tuple[Section, ...]", tuple(order.split(","))) if order else view.order
+            view = structs.replace(view, order=sections, most=view.most if most is None else int(most))
+            predictor = _RequestPredictor(
+                self._models[key], cache_named(name).provider, Views(view, self._count, self.model), self._recording,
+                self._change, self.change_counts,
+            )  # fmt: skip
         self._of_recording[key] = predictor
         return name, predictor
-
-    def _make_request_predictor(self, key: tuple[str, str, str], turn: Turn) -> _RequestPredictor:
-        name, provider, platform = key
-        if key not in self._models:
-            self._models[key] = make(name, _rule_lookup(self.rules, provider, platform), dict(self._change.options))
-        view, model = view_of(name), self.model or turn.model
-        order = self.rules.text("order", provider, model, platform, turn.at)
-        most = self.rules.number("max_breakpoints", provider, model, platform, turn.at)
-        sections = cast("tuple[Section, ...]", tuple(order.split(","))) if order else view.order
-        view = structs.replace(view, order=sections, most=view.most if most is None else int(most))
-        views = Views(view, self._count, self.model)
-        return _RequestPredictor(
-            self._models[key], cache_named(name).provider, views, self._recording, self._change, self.change_counts
-        )
 
 
 class LazyTranscriptPredictor:

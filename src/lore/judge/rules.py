@@ -319,7 +319,8 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.SKILL_LOADED, find.find_delayed_skill,
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",
-        "weak", confirmed_by=(find.read_up_to_skill,), ruled_out_by=_HEAD_MISSED),
+        "weak", ruled_out_by=_HEAD_MISSED,
+        confirmed_by=(lambda facts, _: (text := facts.signal("skill")) is not None and find.read_ends_at(facts, text),)),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
         _HEAD_READ, confirmed_by=(find.fell_each_time, find.verdict_agrees)),

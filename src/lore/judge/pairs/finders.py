@@ -549,12 +549,6 @@ def surely_restarted(facts: PairFacts, _: Cause) -> bool:
     return len(names) > 1 or not _AMBIGUOUS.issuperset(names) or any(others)
 
 
-def read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
-    """Return whether the read ends where the text of a skill was before it moved."""
-    skill = facts.signal("skill")
-    return skill is not None and read_ends_at(facts, skill)
-
-
 # Signals of changes in tools and system prompt, after which the head may be all that is read.
 _HEAD_SIGNALS = frozenset(
     ("client-version", "restart", "tools-delta", "instructions-delta", "remote-control", "resume")

@@ -83,7 +83,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Fore
         if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
             yield _not_taken(turn, "parameters", "cache_control", "other-api", "cache_control")
         is_doubled = rule.automatic and prompt.auto_breakpoint and prompt.breakpoints[-1:] == (len(prompt) - 1,)
-        if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(_automatic(prompt)):
+        if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(prompt.params["cache_control"]):
             yield _not_taken(turn, "messages", path_at(prompt, len(prompt) - 1), "automatic-lifetime")
         elif rule.longest_first:
             yield from _find_out_of_order(prompt)
@@ -227,17 +227,13 @@ def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     lives = [(at, _lifetime(value)) for at, value in marks]
     if prompt.auto_breakpoint:  # on the last block
-        lives.append((len(prompt) - 1, _lifetime(_automatic(prompt))))
+        lives.append((len(prompt) - 1, _lifetime(prompt.params["cache_control"])))
     for (first, shorter), (at, longer) in pairwise(lives):
         before, segment = prompt.segment_at(first), prompt.segment_at(at)
         if longer > shorter and before is not None and segment is not None:
             evidence = d.LifetimesOutOfOrder(longer, shorter, before.path)
             yield Broken(Code.LIFETIMES_OUT_OF_ORDER, segment.section, segment.path, evidence, at=at)
             return
-
-
-def _automatic(prompt: Prompt) -> bytes:
-    return prompt.params["cache_control"]
 
 
 def _lifetime(value: bytes) -> float:
@@ -361,8 +357,13 @@ def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broke
             lives = rules().number("lifetime", where.provider, model, where.platform, turn.at)
             if lives is not None and lives >= _DAY:
                 yield _setting("retention-shorter", "prompt_cache_retention", value)
-    if params.get("store") == b"false" and _drops_reasoning(prompt):
-        yield _setting("reasoning-not-returned", "store", "false")
+    includes_reasoning = b"encrypted_content" in params.get("include", b"")
+    if params.get("store") == b"false" and prompt.dialect == "openai-responses" and not includes_reasoning:
+        effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
+        kinds = {(raw_members(part.json) or {}).get("type") for part in prompt.messages if part.kind == "envelope"}
+        # a reasoning model's calls are answered without the reasoning before them
+        if effort not in (b"null", b'"none"') and b'"function_call"' in kinds and b'"reasoning"' not in kinds:
+            yield _setting("reasoning-not-returned", "store", "false")
     if params.get("truncation") == b'"auto"':
         yield _setting("truncation", "truncation", "auto", kind="expected")
 
@@ -371,16 +372,6 @@ def _setting(
     setting: d.RequestSetting, path: str, value: str = "", limit: int | None = None, *, kind: CauseKind | None = None
 ) -> Broken:
     return Broken(Code.CACHE_SETTING, "parameters", path, d.CacheSetting(setting, value, limit), kind)
-
-
-def _drops_reasoning(prompt: Prompt) -> bool:
-    """Return whether a request of a reasoning model answers calls without the reasoning that came before them."""
-    if prompt.dialect != "openai-responses" or b"encrypted_content" in prompt.params.get("include", b""):
-        return False
-    if (raw_members(prompt.params.get("reasoning", b"")) or {}).get("effort", b"null") in (b"null", b'"none"'):
-        return False
-    kinds = {(raw_members(part.json) or {}).get("type") for part in prompt.messages if part.kind == "envelope"}
-    return b'"function_call"' in kinds and b'"reasoning"' not in kinds
 
 
 def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
