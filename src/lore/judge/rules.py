@@ -320,7 +320,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",
         "weak", ruled_out_by=_HEAD_MISSED,
-        confirmed_by=(lambda facts, _: (text := facts.signal("skill")) is not None and find.read_ends_at(facts, text),)),
+        confirmed_by=(lambda facts, _: find.read_ends_at(facts, facts.signal("skill")),)),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
         _HEAD_READ, confirmed_by=(find.fell_each_time, find.verdict_agrees)),

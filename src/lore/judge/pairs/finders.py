@@ -273,11 +273,13 @@ def find_resume(facts: PairFacts) -> e.Evidence | None:
     return None if facts.is_implicit else find_signal("resume", facts)
 
 
-def read_ends_at(facts: PairFacts, signal: Signal) -> bool:
+def read_ends_at(facts: PairFacts, signal: Signal | None) -> bool:
     """Return whether the read ends exactly where the text of a signal was, and after the head.
 
     The head, which other sessions keep in the cache, is read after any change of the history.
     """
+    if signal is None:
+        return False
     head = 0 if facts.state is None else facts.state.shared_head or 0
     return facts.read == signal.read_if_moved == signal.tokens_before and (facts.read or 0) > head
 
@@ -442,8 +444,7 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     if not shrunk.boundary and not facts.has_tool_call:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
-    image = facts.signal("image")
-    if image is not None and read_ends_at(facts, image):
+    if read_ends_at(facts, facts.signal("image")):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
     if find_resume(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
