@@ -4,8 +4,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.judge.chains.recording import ComparedChains
 from lore.judge.chains.starts import SIBLINGS
+from lore.judge.judge import ComparedChains
 from lore.judge.pairs.pair import lost_tokens
 from lore.model.events import Usage
 from lore.model.items import UserMessage

@@ -1,7 +1,7 @@
 """The catalogue: every rule of the judge, in the order in which the rules are asked.
 
-`STAGES` lists the tables of rows, and when each is asked. The loops of `judge`, `chains.recording` and `pairs.verdict`
-run over these tables, so the order of the rows is the order of the questions. Each row has the codes that it may
+`STAGES` lists the tables of rows, and when each is asked. The loops of `judge` and `pairs.verdict` run over these
+tables, so the order of the rows is the order of the questions. Each row has the codes that it may
 report, what is asked, and why: a count, or a source. Figures without a source are from `facts/measured.md`: 958 drops
 of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, with 1 % of all reads falling. "Right" counts
 findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).

@@ -28,7 +28,7 @@ from lore.prefix.chains import cache_scope
 from lore.prefix.purpose import asks_for_summary, quoted_share
 
 if TYPE_CHECKING:
-    from lore.judge.chains.recording import ComparedChains
+    from lore.judge.judge import ComparedChains
 
 SIBLINGS = 16  # turns of other chains that are remembered, or searched
 _QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
