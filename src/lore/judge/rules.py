@@ -83,37 +83,12 @@ class EvidenceRule(Struct, frozen=True):
         return replace(cause, strength=strength, override=kind or cause.override)
 
 
-class RemarkRule(Struct, frozen=True):
-    """An adjustment that adds a cause which is reported although nothing was lost."""
-
-    code: Code
-    find: Callable[[PairMeasures, tuple[Cause, ...]], e.Evidence | None]  # asked if usages can be compared
-    why: str  # a count, or the source
-    once: bool = False  # it is reported once a chain
-    unless: Code | None = None  # it is not looked for if the chain has this remark
-
-    @property
-    def codes(self) -> tuple[Code, ...]:
-        return (self.code,)
-
-    def ask(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-        """Add the remark to the causes, if it applies, and remember that it was reported."""
-        facts, reported = measures.facts, measures.remarks.reported
-        if not facts.comparable or (self.once and self.code in reported) or self.unless in reported:
-            return causes
-        evidence = self.find(measures, causes)
-        if evidence is None:
-            return causes
-        reported.add(self.code)
-        return (*causes, Cause(self.code, CODES[self.code].section, evidence, facts.overlap.common))
-
-
 class Stage(Struct, frozen=True):
     """Rules that are asked together."""
 
     name: str
     when: str
-    rows: tuple[Step | EvidenceRule | RemarkRule, ...]
+    rows: tuple[Step | EvidenceRule, ...]
 
 
 _HEAD_READ, _HEAD_MISSED = find.head_was_read, find.head_was_missed
@@ -358,20 +333,42 @@ UNEXPLAINED_FALLS = (
 
 # Changes of the causes of a pair, after their bytes are measured.
 
+
+def _remark(
+    code: Code, find: Callable[[PairMeasures, tuple[Cause, ...]], e.Evidence | None], why: str, *, once: bool = False,
+    unless: Code | None = None,
+) -> Step:  # fmt: skip
+    """Return a step that adds a cause which is reported although nothing was lost, if usages can be compared.
+
+    `once`: it is reported once a chain; `unless`: it is not looked for if the chain has this remark.
+    """
+
+    def ask(measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+        facts, reported = measures.facts, measures.remarks.reported
+        is_asked = facts.comparable and not (once and code in reported) and unless not in reported
+        evidence = find(measures, causes) if is_asked else None
+        if evidence is None:
+            return causes
+        reported.add(code)
+        return (*causes, Cause(code, CODES[code].section, evidence, facts.overlap.common))
+
+    return Step((code,), ask, why)
+
+
 ADJUSTMENTS = (
     Step((), corrections.blame_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
     Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), corrections.mark_within_block,
          "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),
-    RemarkRule(Code.LIFETIME_LOST, corrections.find_lost_lifetime,
+    _remark(Code.LIFETIME_LOST, corrections.find_lost_lifetime,
          "Every breakpoint asks for an hour and only five minutes were billed (`cache.counts`): a gateway dropped it.",
          once=True),
-    RemarkRule(Code.BILL_CONTRADICTS_BODY, corrections.find_contradicted_body,
+    _remark(Code.BILL_CONTRADICTS_BODY, corrections.find_contradicted_body,
          "More tokens than bytes, writes without a breakpoint: such usage is of another request (`cache.counts`).",
          once=True),
-    RemarkRule(Code.LOOKBACK_EXCEEDED, corrections.find_far_breakpoint,
+    _remark(Code.LOOKBACK_EXCEEDED, corrections.find_far_breakpoint,
          "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not; no usage shows this."),
-    RemarkRule(Code.VERDICT_DISAGREES,
+    _remark(Code.VERDICT_DISAGREES,
         lambda measured, causes: find_dispute(
             measured.facts, causes, (measured.sums.common + measured.facts.overlap.common_bytes) / measured.per_token),
          "Right about the section in 175 of 175: a verdict that bytes or usage contradict is worth a look.",
