@@ -124,10 +124,11 @@ class SimulatedSums:
             turns=len(turns),
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
-            predicted=UsageResult(output_tokens=None, **{
-                name: sum_ints(getattr(turn.predicted, name) for turn in turns)
-                for name in ("uncached_tokens", "read_tokens", "write_tokens")
-            }),
+            predicted=UsageResult(
+                uncached_tokens=sum_ints(turn.predicted.uncached_tokens for turn in turns),
+                read_tokens=sum_ints(turn.predicted.read_tokens for turn in turns),
+                write_tokens=sum_ints(turn.predicted.write_tokens for turn in turns), output_tokens=None,
+            ),
             billed=UsageResult.sum_of(billed),
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
