@@ -294,12 +294,8 @@ class _Lint:
                 continue
             stakes[finding.code] = None if finding.severity == "note" else broken.tokens or 0
             refused = refused or is_refused(finding)
-            key = (
-                finding.code,
-                finding.kind,
-                broken.evidence.fix_detail(),
-                (finding.json_path or "").translate(_NUMBERS),
-            )
+            json_path = (finding.json_path or "").translate(_NUMBERS)
+            key = finding.code, finding.kind, broken.evidence.fix_detail(), json_path
             unit = request.turn.chain if self._is_joined else finding.path
             units = self._found.setdefault(key, {})
             top = units.get(unit)
