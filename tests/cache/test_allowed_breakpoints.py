@@ -43,8 +43,8 @@ def messages(model="claude-sonnet-5", *, system=MARK, **block):
 def refused(request):
     """Return code and reason of each finding that the provider refuses the request for."""
     laws = ("LORE152", "LORE180", "LORE181")
-    defects = [defect for defect in Linter(packaged).defects(request) if defect.broken.code in laws]
-    return [f"{defect.broken.code} {defect.detail}".strip() for defect in defects if defect.broken.kind is None]
+    defects = [defect for defect in Linter(packaged).defects(request) if defect.code in laws]
+    return [f"{defect.code} {defect.evidence.fix_detail()}".strip() for defect in defects if defect.kind is None]
 
 
 @each({

@@ -10,9 +10,8 @@ import lore
 from cache.compile_tables import compiled
 from helpers.each import each
 from lore.cache.breakpoint_rules import packaged_breakpoints
-from lore.cache.prices import TOOLS
 from lore.cache.rule_file import read_rules
-from lore.cache.rules import FOR_READING, RULES, seconds
+from lore.cache.rules import FOR_READING, RULES, TOOLS, seconds
 from lore.cache.served import normal_name
 from lore.run.rules import packaged
 
@@ -110,5 +109,5 @@ def test_rule_is_marked_as_used_by_predictions():
     files = [path for path in source.rglob("*.py") if path.name not in tables and path.parent.name != "store"]
     text = "".join(path.read_text("utf-8") for path in files)
     for rule in RULES:
-        if not rule.startswith(("price_", "multiple_", "list_prices", "peak_hours")):  # which prices follow
+        if not rule.startswith(("price_", "multiple_", "list_prices", "peak_hours", "output_")):  # of prices
             assert (f'"{rule}"' in text) != (rule in FOR_READING), rule

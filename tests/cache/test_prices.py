@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from helpers.each import each
 from lore.cache.breakpoint_rules import ALWAYS, seconds
-from lore.cache.prices import Price, bill_price, is_regional
+from lore.cache.rules import Price, bill_price, is_regional
 from lore.cache.served import Served
 from lore.model.events import RUN, Usage
 from lore.run.rules import packaged

@@ -237,7 +237,7 @@ WRONG = {
     "no such cache": (("--cache", "redis"), "there is no cache 'redis'"),
     "no such key": (("--what-if", "colour=red"), "option of one cache"),
     "no such option": (("--cache", "deepseek", "--what-if", "colour=1"), "no option 'colour'"),
-    "no lifetime": (("--what-if", "ttl=2d"), "entries live 5m or 1h"),
+    "no lifetime": (("--what-if", "ttl=2d"), "ttl=5m or ttl=1h"),
     "no cause": (("--what-if", "cause=LORE9"), "no finding has the code"),
     "no rules": (("--rules-file", "none.toml"), "none.toml"),
     "a filter without rules": (("--model", "x"), "--rules"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lore.cache.prices import MILLION, Price
+from lore.cache.rules import MILLION, Price
 from lore.compaction.costs import CacheCosts, PromptSizes, compaction_cost, next_saving, summary_price
 from lore.compaction.settings import Compaction
 from lore.run.rules import packaged

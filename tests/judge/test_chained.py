@@ -4,8 +4,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.judge.chains.recording import ComparedChains
 from lore.judge.chains.starts import SIBLINGS
+from lore.judge.judge import ComparedChains
 from lore.judge.pairs.pair import lost_tokens
 from lore.model.events import Usage
 from lore.model.items import UserMessage
@@ -131,4 +131,4 @@ def test_thousand_chains_keep_few_first_turns():
     chained = ComparedChains(PACKAGED.rules)
     for number in range(3 * SIBLINGS):
         chained.compare(first(f"a{number}", float(number), number + 2.0, 0, 4000))
-    assert len(getattr(chained, "_others").starts) == SIBLINGS  # noqa: B009 - the bound under test
+    assert len(chained.starts) == SIBLINGS

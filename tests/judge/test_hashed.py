@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from formats.copilot import Log
-from lore.judge.chains.memory import ClientHashes
+from lore.judge.chains.chain import ClientHashes
 from lore.model.events import PromptHashes
 from lore.model.state import Change
 from lore.run.checking.check import check

@@ -60,13 +60,11 @@ def bedrock(*content, model="us.anthropic.claude-sonnet-4-5-20250929-v1:0", **fi
 def defect_codes(request: Turn, **options):
     """Return the codes of the defects, with the kind if it differs from the code's own."""
     defects = Linter(RULES, **options).defects(request)
-    return [
-        f"{defect.broken.code}{'' if defect.broken.kind is None else ' ' + defect.broken.kind}" for defect in defects
-    ]
+    return [f"{defect.code}{'' if defect.kind is None else ' ' + defect.kind}" for defect in defects]
 
 
 def only_defect(request: Turn, code: str):
-    (defect,) = (candidate for candidate in Linter(RULES).defects(request) if candidate.broken.code == code)
+    (defect,) = (candidate for candidate in Linter(RULES).defects(request) if candidate.code == code)
     return defect
 
 
@@ -118,7 +116,7 @@ def test_short_prefix_before_last_breakpoint_is_a_defect(made, codes):
 def test_history_after_last_breakpoint_is_a_defect():
     talk = [entry("user", text(LONG)), entry("assistant", text("Done.")), entry("user", text("More."))]
     defect = only_defect(claude(*talk), "LORE114")
-    assert defect.broken.path == "system[0]"
+    assert defect.path == "system[0]"
     assert 1500 < defect.tokens < 3000  # the history after the breakpoint only
     assert defect.dollars == pytest.approx(defect.tokens * 2.7e-6, abs=1e-6)
     assert defect_codes(claude(entry("user", text(LONG)))) == []  # the first request has no history yet
@@ -152,9 +150,9 @@ def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
 ])  # fmt: skip
 def test_ineffective_breakpoint_is_a_defect(case, reason):
     defect = only_defect(case, "LORE180")
-    assert (defect.detail, defect.broken.kind) == (reason, None)
+    assert (defect.evidence.fix_detail(), defect.kind) == (reason, None)
     answered = only_defect(replace(case, usage=Usage(1, 0, 0, 1)), "LORE180")
-    assert answered.broken.kind == "unattributable"  # somebody took it all the same
+    assert answered.kind == "unattributable"  # somebody took it all the same
 
 
 def test_breakpoint_on_a_direct_calls_result_counts():
@@ -170,7 +168,7 @@ def test_request_surely_under_minimum_is_kept_by_no_cache():
     linter = Linter(RULES)
     tools = [{"name": "ls", "description": (LONG * 2)[:10_500], "cache_control": MARK}]
     request = claude(tools=tools, system=[text("Be brief.")], model="claude-haiku-4-5")
-    assert [defect.broken.code for defect in linter.defects(request)] == ["LORE306"]
+    assert [defect.code for defect in linter.defects(request)] == ["LORE306"]
     assert (linter.outlook(request).cached, linter.outlook(request).second) == (0, linter.outlook(request).uncached)
 
 
@@ -297,7 +295,7 @@ def test_openai_tokens_near_the_minimum_are_counted(tokens, codes):
         return tokens if len(data) > 1000 else 0
 
     linter = Linter(RULES, count=count)
-    assert [f"{defect.broken.code} {defect.broken.kind}" for defect in linter.defects(request)] == codes
+    assert [f"{defect.code} {defect.kind}" for defect in linter.defects(request)] == codes
     outlook = linter.outlook(request)
     assert (outlook.sure, bool(outlook.cached)) == (True, not codes)
     times_counted = len(counts)

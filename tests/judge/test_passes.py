@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from judge.captures import asks, break_codes, call, judged, text, usage
 from lore.cache.counts import first_pass_read
-from lore.cache.prices import Price
+from lore.cache.rules import Price
 from lore.judge.prices import paid_again
 from lore.judge.what_if import read_more
 from lore.model.events import Usage

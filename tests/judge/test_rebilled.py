@@ -14,7 +14,7 @@ from formats.opencode import START, Export
 from judge.captures import asks, break_codes, call, judged, text, usage
 from judge.judged import Judged, opened
 from judge.pi_sessions import session
-from lore.cache.prices import Price
+from lore.cache.rules import Price
 from lore.judge.prices import paid_again
 from lore.model.events import Usage
 from lore.model.items import AssistantMessage, TextBlock, ThinkingBlock, UserMessage

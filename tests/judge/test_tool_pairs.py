@@ -8,7 +8,7 @@ from helpers.each import each
 from helpers.work import calls
 from judge.captures import ANTHROPIC, call, judged, usage
 from lore.judge.requests.lint import Linter
-from lore.judge.requests.tool_pairs import ToolPairs, ToolPart
+from lore.judge.requests.request_laws import ToolPairs, ToolPart
 from lore.run.rules import PACKAGED
 from model.making import parsed, turn
 
@@ -115,7 +115,7 @@ APIS = {
 
 def linted(body, dialect):
     defects = Linter(PACKAGED.rules).defects(turn(parsed(body, dialect)))
-    return [(defect.broken.kind, defect.broken.evidence.part) for defect in defects if defect.broken.code == "LORE150"]
+    return [(defect.kind, defect.evidence.part) for defect in defects if defect.code == "LORE150"]
 
 
 def checked(folder, body, url, **fields):
@@ -161,10 +161,8 @@ def test_orphan_sent_to_unknown_server_is_a_warning(tmp_path):
 
 def test_lint_names_the_place_of_an_orphan():
     request = turn(parsed(messages("a", ""), "anthropic"))
-    (defect,) = (
-        candidate for candidate in Linter(PACKAGED.rules).defects(request) if candidate.broken.code == "LORE150"
-    )
-    assert defect.broken.path == "messages[1].content[1]"
+    (defect,) = (candidate for candidate in Linter(PACKAGED.rules).defects(request) if candidate.code == "LORE150")
+    assert defect.path == "messages[1].content[1]"
 
 
 def test_call_of_last_message_may_be_answered():

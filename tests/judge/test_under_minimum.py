@@ -72,7 +72,7 @@ def test_unmarked_prompt_below_minimum_lacks_no_breakpoint():
     """Usage shows 3,850 tokens, and the model caches from 4,096 on; an estimate alone might be too low."""
     request = body("word " * 3_000, **SHORT, breakpoint=None, head=None)
     codes = [
-        [defect.broken.code for defect in Linter(PACKAGED.rules).defects(answered_turn(0, request, usage))]
+        [defect.code for defect in Linter(PACKAGED.rules).defects(answered_turn(0, request, usage))]
         for usage in (bill(0, 0, 3_850), None)
     ]  # fmt: skip
     assert codes == [["LORE306"], ["LORE114"]]

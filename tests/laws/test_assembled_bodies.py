@@ -100,7 +100,7 @@ def test_assembled_bodies_pass_lint(dialect, script, ttls):
     for played in Agent(dialect, rules, model=MODELS[dialect]).play(script).turns:
         prompt = DIALECTS[dialect].parse(played.body, "wire", Memo())
         defects = linter().defects(Turn("main", 1, prompt))
-        faults = {defect.broken.code for defect in defects if defect.broken.kind != "expected"}
+        faults = {defect.code for defect in defects if defect.kind != "expected"}
         faults = {code for code in faults if CODES[code].kind != "expected"}
         assert faults <= OF_CONTENT
         linter().outlook(Turn("main", 1, prompt))
@@ -114,7 +114,7 @@ def test_lint_findings_of_any_body_have_places(body, places):
     assert dialect is not None
     turn = Turn("main", 1, dialect.parse(raw, "wire", Memo()))
     for defect in linter().defects(turn):
-        assert 0 <= defect.broken.at < len(turn.prompt) or defect.broken.at == -1
+        assert 0 <= defect.at < len(turn.prompt) or defect.at == -1
         assert (defect.tokens or 0) >= 0
     outlook = linter().outlook(turn)
     assert 0 <= (outlook.cached or 0) <= max(1, outlook.tokens)

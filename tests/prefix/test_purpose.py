@@ -14,7 +14,6 @@ from lore.prefix.purpose import (
     is_summary,
     last_user_texts,
     retells,
-    retells_words,
 )
 from model.making import assistant, body, parsed
 from prefix.pairs import tool_result, user
@@ -151,5 +150,5 @@ def test_summary_retells_names_of_the_messages():
 
 def test_short_summary_repeats_words_of_the_messages():
     removed = segments("Repair the parser.", assistant("The parser is repaired; two tests are still open."))
-    assert retells_words(segment("The parser is done; two tests are open."), removed)
-    assert not retells_words(segment("Mind the weather forecast of tomorrow."), removed)
+    assert retells(segment("The parser is done; two tests are open."), removed, words=True)
+    assert not retells(segment("Mind the weather forecast of tomorrow."), removed, words=True)

@@ -13,18 +13,16 @@ from msgspec import Struct, structs
 
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Prediction, Request, RuleLookup
 from lore.cache.breakpoints import Breakpoints
-from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, lifetime, reason_to_doubt
+from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, reason_to_doubt
 from lore.cache.registry import CACHES, Option, cache_named, make, parse_cache, view_of
 from lore.cache.rules import DatedRules
-from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
-from lore.cache.transcripts import CACHES_OF_TRANSCRIPTS, Predicted, TranscriptCache, TurnState
+from lore.cache.served import WITH_BREAKPOINTS, cache_of, is_transcript, normal_name, served_by
+from lore.cache.transcripts import CACHES_OF_TRANSCRIPTS, ChangeCounts, Predicted, TranscriptCache, TurnState, all_live
 from lore.cache.views import Count, Views, careful_breakpoints
-from lore.model.events import Usage
 from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
 
 _WAITING = 512  # turns of a recording that wait, at most, until their prediction is asked for
-_CONTINUES = ("goes-on", "hidden-request")  # reasons of predictions without a fall
 
 
 class WhatIf(NamedTuple):
@@ -37,21 +35,6 @@ class WhatIf(NamedTuple):
 
 
 NO_CHANGE = WhatIf()
-
-
-class ChangeCounts(Struct):
-    """How many turns a what-if changes. Turns that it cannot apply to are not counted.
-
-    A lifetime applies only to Anthropic's caches; it and breakpoints only to turns with breakpoints or writes.
-    """
-
-    changed: int = 0  # turns whose breakpoints, usage or model the what-if changes; their prediction may stay equal
-    already: int = 0  # turns that were recorded as the what-if asks
-
-    def count(self, *, changed: bool) -> None:
-        """Count one turn: in `changed`, or in `already` (recorded like that before the change)."""
-        self.changed += changed
-        self.already += not changed
 
 
 class _RequestPredictor(Struct, frozen=True):
@@ -77,7 +60,7 @@ class _RequestPredictor(Struct, frozen=True):
             breakpoints = careful_breakpoints(request)
         seconds = change.lifetime
         if seconds is not None and self.provider == "anthropic":  # the only one that offers a choice
-            is_recorded = usage is not None and bool(usage.write_tokens) and _all_live(usage, seconds)
+            is_recorded = usage is not None and bool(usage.write_tokens) and all_live(usage, seconds)
             if not (is_recorded and seconds >= ONE_HOUR):  # usage is better evidence of a lifetime than the body
                 breakpoints = tuple([
                     mark if (mark.lifetime or FIVE_MINUTES) == seconds else structs.replace(mark, lifetime=seconds)
@@ -95,34 +78,6 @@ class _RequestPredictor(Struct, frozen=True):
             self.views.count = None  # from here on usage says what a token is
         doubt = "" if turn.usage is None else reason_to_doubt(turn.usage)
         return self.model.learn(None if doubt else turn.usage) or doubt
-
-
-class _WhatIfTranscriptCache(TranscriptCache):
-    """Predicts transcripts; their entries live as long as the what-if asks for, if it names a lifetime."""
-
-    def __init__(
-        self, rules: DatedRules, seconds: float | None, change_counts: ChangeCounts, where: Served, *, breakpoints: bool
-    ) -> None:
-        super().__init__(rules, where, breakpoints=breakpoints)
-        self._seconds = seconds if breakpoints else None  # other caches offer no choice
-        self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, by which entries expired
-        self._change_counts = change_counts
-        self._why = ""
-
-    def predict(self, turn: Turn) -> Prediction:
-        prediction = super().predict(turn)
-        self._why = prediction.reason
-        return prediction
-
-    def learn(self, turn: Turn) -> str:
-        if self._seconds is None:
-            return super().learn(turn)
-        recorded, continues = self._recorded.get(turn.chain), self._why in _CONTINUES
-        self._recorded[turn.chain] = lifetime(turn, recorded)
-        changed = with_lifetime(turn, self._seconds, self.state, recorded, continues=continues)
-        if turn.usage is not None and turn.usage.write_tokens:
-            self._change_counts.count(changed=changed is not turn)
-        return super().learn(changed)
 
 
 class Predictor:
@@ -147,7 +102,7 @@ class Predictor:
         self._cache, options = (None, ()) if cache is None else parse_cache(cache)
         self._change = change = change._replace(options=(*options, *change.options))
         self._models: dict[tuple[str, str, str], CacheModel] = {}
-        self._of_recording: dict[tuple[str, str, str], _RequestPredictor | _WhatIfTranscriptCache] = {}
+        self._of_recording: dict[tuple[str, str, str], _RequestPredictor | TranscriptCache] = {}
         self._recording = 0
         self._by_response: dict[str, Predicted] = {}
         if self._cache is not None:  # an unknown cache or option is an error before anything is read
@@ -172,7 +127,7 @@ class Predictor:
             if self.model is not None:
                 self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
             prediction = predictor.predict(turn).fitted()
-            state = predictor.state if isinstance(predictor, _WhatIfTranscriptCache) else None
+            state = predictor.state if isinstance(predictor, TranscriptCache) else None
             predicted = Predicted(name, prediction, predictor.learn(turn), state)
         if response_id:
             self._by_response[response_id] = predicted
@@ -181,11 +136,11 @@ class Predictor:
     def learn(self, turn: Turn) -> None:
         """Learn from the usage of a transcript's turn whose prediction is not needed."""
         _, predictor = self._predictor_for(turn)
-        if isinstance(predictor, _WhatIfTranscriptCache):
+        if isinstance(predictor, TranscriptCache):
             predictor.observe(turn)
             predictor.learn(turn)
 
-    def _predictor_for(self, turn: Turn) -> tuple[str, _RequestPredictor | _WhatIfTranscriptCache | None]:
+    def _predictor_for(self, turn: Turn) -> tuple[str, _RequestPredictor | TranscriptCache | None]:
         """Return the cache that served a turn and the recording's predictor for it; None for a failed turn."""
         where = served_by(turn)
         name = self._cache or cache_of(turn, where)
@@ -196,27 +151,23 @@ class Predictor:
         predictor = self._of_recording.get(key)
         if predictor is None and by_usage:
             seconds, has_breakpoints = self._change.lifetime, name in WITH_BREAKPOINTS
-            predictor = _WhatIfTranscriptCache(
-                self.rules, seconds, self.change_counts, where, breakpoints=has_breakpoints
+            predictor = TranscriptCache(
+                self.rules, where, breakpoints=has_breakpoints, seconds=seconds, change_counts=self.change_counts
             )
         elif predictor is None:
-            predictor = self._make_request_predictor(key, turn)
+            _, provider, platform = key
+            if key not in self._models:
+                self._models[key] = make(name, _rule_lookup(self.rules, provider, platform), dict(self._change.options))
+            view, place = view_of(name), (provider, self.model or turn.model, platform, turn.at)
+            order, most = self.rules.text("order", *place), self.rules.number("max_breakpoints", *place)
+            sections = cast("tuple[Section, ...]", tuple(order.split(","))) if order else view.order
+            view = structs.replace(view, order=sections, most=view.most if most is None else int(most))
+            predictor = _RequestPredictor(
+                self._models[key], cache_named(name).provider, Views(view, self._count, self.model), self._recording,
+                self._change, self.change_counts,
+            )  # fmt: skip
         self._of_recording[key] = predictor
         return name, predictor
-
-    def _make_request_predictor(self, key: tuple[str, str, str], turn: Turn) -> _RequestPredictor:
-        name, provider, platform = key
-        if key not in self._models:
-            self._models[key] = make(name, _rule_lookup(self.rules, provider, platform), dict(self._change.options))
-        view, model = view_of(name), self.model or turn.model
-        order = self.rules.text("order", provider, model, platform, turn.at)
-        most = self.rules.number("max_breakpoints", provider, model, platform, turn.at)
-        sections = cast("tuple[Section, ...]", tuple(order.split(","))) if order else view.order
-        view = structs.replace(view, order=sections, most=view.most if most is None else int(most))
-        views = Views(view, self._count, self.model)
-        return _RequestPredictor(
-            self._models[key], cache_named(name).provider, views, self._recording, self._change, self.change_counts
-        )
 
 
 class LazyTranscriptPredictor:
@@ -261,35 +212,3 @@ def _rule_lookup(rules: DatedRules, provider: str, platform: str) -> RuleLookup:
         return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)
 
     return find_rule
-
-
-def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float | None, *, continues: bool) -> Turn:
-    """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
-
-    All its writes get that lifetime. If the pause before the turn was longer than the `recorded` lifetime (in seconds;
-    None: unknown) but not than `seconds`, what expired counts as read instead of written: the tokens cached before the
-    turn (`state.cached`) and not read, at most the turn's writes. Nothing is moved if the pause, `recorded` or
-    `state.cached` is unknown, or if the log shows another cause of a loss (`continues` is False). Returns `turn` itself
-    if nothing changes or no writes are recorded. A shorter lifetime adds no losses here.
-    """
-    usage, pause, cached = turn.usage, state.pause, state.cached
-    if usage is None or usage.write_tokens is None:
-        return turn
-    read, write = usage.read_tokens, usage.write_tokens
-    outlived = pause is not None and recorded is not None and recorded < pause <= seconds and continues
-    more = min(cached - read, write) if outlived and read is not None and cached is not None and read < cached else 0
-    if not more and _all_live(usage, seconds):
-        return turn
-    write -= more
-    hour = write if seconds >= ONE_HOUR else 0
-    changed = structs.replace(
-        usage, read_tokens=None if read is None else read + more, write_tokens=write, write_1h_tokens=hour,
-        write_5m_tokens=write - hour,
-    )  # fmt: skip
-    return structs.replace(turn, usage=changed)
-
-
-def _all_live(usage: Usage, seconds: float) -> bool:
-    """Return whether all writes of a usage live that long; writes that it does not split have the default."""
-    hour = usage.write_1h_tokens or 0
-    return hour >= (usage.write_tokens or 0) if seconds >= ONE_HOUR else not hour

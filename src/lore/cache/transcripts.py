@@ -40,6 +40,7 @@ _TEAMMATE_REQUESTS = (1, 2)  # requests before those of a teammate whose reads f
 _EFFECT_AT_PROMPT = (*HOOKS, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
+_CONTINUES = ("goes-on", "hidden-request")  # reasons of predictions without a fall
 _STAYS = 3  # of the latest 6 reads that repeat the one before: writes are often lost there
 _HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after this pause, if the last one added less
 
@@ -113,15 +114,41 @@ class Predicted(NamedTuple):
         return replace(prediction, read=size, write=0, uncached=0, write_1h=hour, confidence="ceiling")
 
 
-class TranscriptCache:
-    """Predicts the turns of transcripts of one provider's cache."""
+class ChangeCounts(Struct):
+    """How many turns a what-if changes. Turns that it cannot apply to are not counted.
 
-    def __init__(self, rules: DatedRules, where: Served = _ANTHROPIC, *, breakpoints: bool = True) -> None:
+    A lifetime applies only to Anthropic's caches; it and breakpoints only to turns with breakpoints or writes.
+    """
+
+    changed: int = 0  # turns whose breakpoints, usage or model the what-if changes; their prediction may stay equal
+    already: int = 0  # turns that were recorded as the what-if asks
+
+    def count(self, *, changed: bool) -> None:
+        """Count one turn: in `changed`, or in `already` (recorded like that before the change)."""
+        self.changed += changed
+        self.already += not changed
+
+
+class TranscriptCache:
+    """Predicts the turns of transcripts of one provider's cache.
+
+    If a what-if asks for a lifetime (`seconds`), entries at breakpoints live that long; other caches offer no choice.
+    `change_counts` counts the turns that this changes.
+    """
+
+    def __init__(
+        self, rules: DatedRules, where: Served = _ANTHROPIC, *, breakpoints: bool = True, seconds: float | None = None,
+        change_counts: ChangeCounts | None = None,
+    ) -> None:  # fmt: skip
+        self._seconds = seconds if breakpoints else None
+        self._change_counts = change_counts or ChangeCounts()
+        self._recorded: dict[str, float | None] = {}  # by chain: the recorded lifetime, by which entries expired
         self._chains: dict[str, ChainHistory] = {}
         self._rules = rules
         self._where = where
         self._breakpoints = breakpoints
         self._current: tuple[ChainHistory, ModelHistory, TurnState] | None = None
+        self.reason = ""  # of the latest prediction
 
     @property
     def state(self) -> TurnState:
@@ -151,10 +178,12 @@ class TranscriptCache:
     def predict(self, turn: Turn) -> Prediction:
         """Observe the next turn, and return what the cache would do with it."""
         chain, history, state = self.observe(turn)
+        self.reason = state.level.why
         if state.level.tokens is None:
             return replace(UNKNOWN, reason=state.level.why)
         expected = state.expected_tokens
         tokens, why = self._read(chain, history, state, state.level.tokens)
+        self.reason = why
         read = min(tokens, expected) // chain.block * chain.block
         # if writes are not charged, everything that is not read is uncached, although it may be cached from then on
         uncached = min(chain.uncached, expected - read) if chain.charges else expected - read
@@ -170,6 +199,12 @@ class TranscriptCache:
         """Read the usage of the turn that was predicted last; return why it is not believed, empty if it is."""
         assert self._current is not None, "nothing was predicted yet"
         chain, history, state = self._current
+        if self._seconds is not None:
+            recorded, recorded_turn = self._recorded.get(turn.chain), turn
+            self._recorded[turn.chain] = lifetime(turn, recorded)
+            turn = with_lifetime(turn, self._seconds, state, recorded, continues=self.reason in _CONTINUES)
+            if recorded_turn.usage is not None and recorded_turn.usage.write_tokens:
+                self._change_counts.count(changed=turn is not recorded_turn)
         usage = turn.usage
         doubt = "" if usage is None else reason_to_doubt(usage)
         at = turn.answered_at if turn.answered_at is not None else turn.at
@@ -444,3 +479,35 @@ def _learn_head(history: ModelHistory, why: str, read: int) -> None:
     if why != "expiry" and read > shared and not beyond and all(spot.tokens != read for spot in history.positions[:4]):
         # a fall below it whose cause is uncertain changed the head itself
         history.known_head = read if why == "compaction" else max(read, history.known_head or 0)
+
+
+def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float | None, *, continues: bool) -> Turn:
+    """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
+
+    All its writes get that lifetime. If the pause before the turn was longer than the `recorded` lifetime (in seconds;
+    None: unknown) but not than `seconds`, what expired counts as read instead of written: the tokens cached before the
+    turn (`state.cached`) and not read, at most the turn's writes. Nothing is moved if the pause, `recorded` or
+    `state.cached` is unknown, or if the log shows another cause of a loss (`continues` is False). Returns `turn` itself
+    if nothing changes or no writes are recorded. A shorter lifetime adds no losses here.
+    """
+    usage, pause, cached = turn.usage, state.pause, state.cached
+    if usage is None or usage.write_tokens is None:
+        return turn
+    read, write = usage.read_tokens, usage.write_tokens
+    outlived = pause is not None and recorded is not None and recorded < pause <= seconds and continues
+    more = min(cached - read, write) if outlived and read is not None and cached is not None and read < cached else 0
+    if not more and all_live(usage, seconds):
+        return turn
+    write -= more
+    hour = write if seconds >= ONE_HOUR else 0
+    changed = replace(
+        usage, read_tokens=None if read is None else read + more, write_tokens=write, write_1h_tokens=hour,
+        write_5m_tokens=write - hour,
+    )  # fmt: skip
+    return replace(turn, usage=changed)
+
+
+def all_live(usage: Usage, seconds: float) -> bool:
+    """Return whether all writes of a usage live that long; writes that it does not split have the default."""
+    hour = usage.write_1h_tokens or 0
+    return hour >= (usage.write_tokens or 0) if seconds >= ONE_HOUR else not hour

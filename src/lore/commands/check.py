@@ -153,7 +153,7 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
         tuple(part.strip() for text in selectors or () for part in text.split(",") if part.strip())
         for selectors in (options.select, options.ignore)
     )
-    ruling = Ruling(select, ignore)
+    ruling = Ruling(select=select, ignore=ignore)
     Policy(select=ruling.select, ignore=ruling.ignore).check_selectors("--")
     conflict = next((name for name in ruling.select if name.lower() in map(str.lower, ruling.ignore)), None)
     if conflict is not None:

@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from lore.commands import common, flags
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
-from lore.judge.cost_change import change_of_cost
-from lore.judge.measures import RATIOS, compare_shares, measure, share_of
+from lore.judge.measures import RATIOS, change_of_cost, compare_shares, measure, share_of
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
 from lore.model.codes import Audience, CauseKind, fix_of
 from lore.model.ledger import Ledger

@@ -8,7 +8,7 @@ import msgspec
 import typer
 from msgspec import UNSET, Raw
 
-from lore.cache.prices import is_partial
+from lore.cache.rules import is_partial
 from lore.commands import flags
 from lore.commands.common import CommonOptions, find_settings, log, out, redact_errors, refuse, takes, write_json
 from lore.errors import LoreError

@@ -278,24 +278,24 @@ class _Lint:
         """Add the findings about a request; of each kind and place, keep the one with most at stake."""
         stakes: dict[str, int | None] = {}
         refused = False
-        for defect in self._linter.defects(request.turn):
-            broken = defect.broken
-            at = _offsets(request.body, request.turn, broken.path, defect.text, broken.start)
+        for broken in self._linter.defects(request.turn):
+            at = _offsets(request.body, request.turn, broken.path, broken.text, broken.start)
             unruled = make_finding(
                 broken.code, place, broken.evidence, kind=broken.kind, at=request.turn, section=broken.section or None,
                 json_path=broken.path or None, offset=at and at[1], tokens="estimated", confidence="rule",
             )  # fmt: skip
             unruled = replace(
                 unruled, body_offset=UNSET if at is None else sum(at),
-                stake_tokens=UNSET if defect.tokens is None else defect.tokens,
-                stake_dollars=UNSET if defect.dollars is None else defect.dollars,
+                stake_tokens=UNSET if broken.tokens is None else broken.tokens,
+                stake_dollars=UNSET if broken.dollars is None else broken.dollars,
             )  # fmt: skip
             finding = self._decide(unruled, ruling)
             if finding is None:
                 continue
-            stakes[finding.code] = None if finding.severity == "note" else defect.tokens or 0
+            stakes[finding.code] = None if finding.severity == "note" else broken.tokens or 0
             refused = refused or is_refused(finding)
-            key = finding.code, finding.kind, defect.detail, (finding.json_path or "").translate(_NUMBERS)
+            json_path = (finding.json_path or "").translate(_NUMBERS)
+            key = finding.code, finding.kind, broken.evidence.fix_detail(), json_path
             unit = request.turn.chain if self._is_joined else finding.path
             units = self._found.setdefault(key, {})
             top = units.get(unit)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from lore.cache.counts import FIVE_MINUTES, ONE_HOUR
-from lore.cache.prices import Price, bill_price
-from lore.cache.rules import DatedRules
+from lore.cache.rules import DatedRules, Price, bill_price
 from lore.cache.served import served
 from lore.compaction.settings import Compaction
 from lore.model.events import Usage

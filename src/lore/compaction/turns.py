@@ -16,8 +16,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from lore.cache.counts import ONE_HOUR, reason_to_doubt, total
-from lore.cache.prices import Price, is_partial
-from lore.cache.rules import DatedRules
+from lore.cache.rules import DatedRules, Price, is_partial
 from lore.compaction import costs as c
 from lore.compaction.entries import head_tokens
 from lore.judge.prices import sum_ints

@@ -3,6 +3,9 @@
 Predictions are compared with a rule that needs no model: everything read or written by the previous turn is read again.
 A turn without a prediction counts as that rule predicts it, so that giving no prediction never improves the score.
 Money is added as exact decimals and rounded once.
+
+`Reliability` counts how often a provider reads what its cache holds, over appends: turns whose prefix only the provider
+can have lost, since the causes found for them name no change by the client.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from lore.cache.counts import DROP
-from lore.cache.prices import Price, unknown_factors
-from lore.cache.rules import DatedRules
+from lore.cache.counts import DROP, block_tokens, first_pass_read
+from lore.cache.rules import DatedRules, Price, unknown_factors
 from lore.cache.served import billed_by, is_transcript
+from lore.judge.base import TurnVerdict
+from lore.judge.pairs.pair import Tally, is_remark
 from lore.judge.prices import CURRENCY, date_of, exact, sum_ints, sum_known
-from lore.model.codes import CauseKind, Problem
+from lore.model.codes import UNEXPLAINED, CauseKind, Code, Problem
 from lore.model.results import Surcharge, UsageResult, simulate
+from lore.model.results.simulate import ReliabilityResult
 from lore.model.turn import Turn
 
 _CLOSE = 0.02  # share of the billed read by which a close prediction may be off
@@ -112,7 +117,7 @@ class SimulatedSums:
         )  # fmt: skip
 
     def _totals(self) -> simulate.SimulatedTotals:
-        turns, predicted = self.turns, [turn.predicted for turn in self.turns]
+        turns = self.turns
         billed = [turn.billed for turn in turns if turn.billed is not None]
         others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, UsageResult)]
         return simulate.SimulatedTotals(
@@ -120,9 +125,9 @@ class SimulatedSums:
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
             predicted=UsageResult(
-                uncached_tokens=sum_ints(prediction.uncached_tokens for prediction in predicted),
-                read_tokens=sum_ints(prediction.read_tokens for prediction in predicted),
-                write_tokens=sum_ints(prediction.write_tokens for prediction in predicted), output_tokens=None,
+                uncached_tokens=sum_ints(turn.predicted.uncached_tokens for turn in turns),
+                read_tokens=sum_ints(turn.predicted.read_tokens for turn in turns),
+                write_tokens=sum_ints(turn.predicted.write_tokens for turn in turns), output_tokens=None,
             ),
             billed=UsageResult.sum_of(billed),
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
@@ -140,7 +145,11 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
     costs = [turn.cost for turn in turns if turn.cost is not None]
     billed = sum_known(cost.billed for cost in costs)
     # a sum of several requests, which is no usage of its turn, has the cost of the requests before it
-    start = max((n for n, turn in enumerate(turns, 1) if turn.other_passes and _has_no_counts(turn)), default=0)
+    sums = [
+        number for number, turn in enumerate(turns, 1) if turn.other_passes
+        and (turn.billed is None or turn.billed.uncached_tokens is turn.billed.read_tokens is None)
+    ]  # fmt: skip
+    start = max(sums, default=0)
     is_part = any(turn.cost is None or turn.cost.billed is None for turn in turns[start:]) or any(
         cost.at_least is True for cost in costs
     )
@@ -149,8 +158,7 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
         surcharges.setdefault(part.name, []).append(part)
     return simulate.Cost(
         currency=CURRENCY, billed=billed,
-        predicted=sum_known(cost.predicted for cost in costs), waste=sum_known(cost.waste for cost in costs),
-        unexplained=sum_known(cost.unexplained for cost in costs),
+        **{name: sum_known(getattr(cost, name) for cost in costs) for name in ("predicted", "waste", "unexplained")},
         at_least=True if billed is not None and is_part else UNSET,
         recorded=sum_known(cost.recorded or None for cost in costs) or UNSET,
         surcharges=[
@@ -158,10 +166,6 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
             for name, parts in surcharges.items()
         ] or UNSET,
     )  # fmt: skip
-
-
-def _has_no_counts(turn: simulate.SimulatedTurn) -> bool:
-    return turn.billed is None or (turn.billed.uncached_tokens is None and turn.billed.read_tokens is None)
 
 
 def _group(by: str, name: str, kind: CauseKind | None, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
@@ -217,3 +221,56 @@ class MissingPrices:
                 listed = sorted(names)[:_NAMES_SHOWN]
                 rows = ", ".join(prefix + name for name in listed)
                 yield text.format(", ".join(listed), rows) + ": a file of --rules-file can give one"
+
+
+_SHORT = 0.02  # share of the cached prompt by which a complete read may be smaller
+# Causes that are the provider's alone.
+_OF_PROVIDER = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Code.ERROR_BETWEEN}
+
+
+class Reliability:
+    """Counts appends, and how many of them were read, by model, hour, gateway and key."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, str], Tally] = {}
+
+    def take(self, verdict: TurnVerdict) -> None:
+        """Count a turn, if it is an append."""
+        was_read, turn = was_append_read(verdict), verdict.turn
+        if was_read is None:
+            return
+        keys = [("all", ""), ("model", turn.answering_model or "unknown")]
+        if turn.at is not None:
+            time = date_of(turn.at)
+            keys.append(("hour", "unknown" if time is None else f"{time.hour:02}:00"))
+        keys += [("gateway", host)] if (host := turn.call.endpoint.partition("/")[0]) else []
+        keys += [("key", turn.call.account)] if turn.call.account else []
+        for key in keys:
+            self._tallies[key] = self._tallies.get(key, Tally()).plus(fell=not was_read)
+
+    def results(self) -> list[ReliabilityResult]:
+        """Return a row for the whole, then for each model, hour, gateway and key; the most frequent first."""
+        order = ("all", "model", "hour", "gateway", "key")
+        rows = sorted(
+            self._tallies.items(),
+            key=lambda row: (order.index(row[0][0]), row[0][0] != "hour" and -row[1].times, row[0][1]),
+        )
+        return [
+            ReliabilityResult(by=by, name=name, appends=tally.times, read=tally.times - tally.fell,
+                              share=round((tally.times - tally.fell) / tally.times, 4))
+            for (by, name), tally in rows
+        ]  # fmt: skip
+
+
+def was_append_read(verdict: TurnVerdict) -> bool | None:
+    """Return whether an append read the tokens in the cache, within 2 % and a block; None if unknown or no append.
+
+    Predictions are not used: `lore compare` makes them only for turns whose read fell, `lore simulate` for all.
+    """
+    read, cached = first_pass_read(verdict.turn.usage), verdict.cached
+    if not cached or read is None or (not verdict.compared and verdict.pair is None):
+        return None
+    for cause in verdict.causes:
+        if cause.code not in _OF_PROVIDER and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED):
+            return None
+    return read >= cached * (1 - _SHORT) - block_tokens(verdict.turn)

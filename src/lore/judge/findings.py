@@ -133,26 +133,20 @@ def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         changes["actor"] = "author"  # the provider moved the alias; the agent's author can name a dated model
     if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # aside: the client alternates
         changes["fix"] = "Keep one of the two values for the whole session: each has a cache of its own."
-    elif _is_fix_useless(pair, cause):
-        changes["fix"] = CODES[cause.code].fix_done
-    return changes
-
-
-def _is_fix_useless(pair: Pair, cause: Cause) -> bool:
-    """Return whether the recording already follows the fix of a cause's code, or the fix could not help."""
+        return changes
+    is_done, evidence = False, cause.evidence  # the recording already follows the fix, or it could not help
     if cause.code == Code.ROUTED_ELSEWHERE:  # the fix: name one provider (OpenRouter's `provider`)
         params = {} if pair.current.basis is not None else pair.current.prompt.params
         routing = raw_members(params.get("provider", b"")) or {}
         providers = routing.get("only", routing.get("order") if routing.get("allow_fallbacks") == b"false" else None)
-        return providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
-    if cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
-        return all(  # the fix: record whole bodies
+        is_done = providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
+    elif cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
+        is_done = all(  # the fix: record whole bodies
             turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.previous, pair.current)
         )
-    evidence = cause.evidence
-    if cause.code != Code.CACHE_EXPIRED or not isinstance(evidence, Paused):
-        return False
-    return max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR  # an hour is the longest lifetime
+    elif cause.code == Code.CACHE_EXPIRED and isinstance(evidence, Paused):
+        is_done = max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR  # the longest lifetime
+    return changes | {"fix": CODES[cause.code].fix_done} if is_done else changes
 
 
 def _place_of(pair: Pair, cause: Cause) -> PromptPlace | None:

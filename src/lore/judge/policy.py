@@ -113,13 +113,14 @@ class Policy(Criteria, frozen=True, dict=True, forbid_unknown_fields=True):  # `
             next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
             for name in BudgetEntries._fields
         ]
-        reuse = next((entry.min_reuse for _, entry in reversed(entries) if entry.min_reuse is not None), self.min_reuse)
+        all_criteria = (self, *(entry for _, entry in entries))
         return Ruling(
-            select=next((entry.select for _, entry in reversed(entries) if entry.select), self.select),
-            ignore=(*self.ignore, *(code for _, entry in entries for code in entry.ignore)),
-            count_as_waste=(*self.count_as_waste, *(code for _, entry in entries for code in entry.count_as_waste)),
+            select=next((entry.select for entry in reversed(all_criteria) if entry.select), ()),
+            ignore=tuple([code for entry in all_criteria for code in entry.ignore]),
+            count_as_waste=tuple([code for entry in all_criteria for code in entry.count_as_waste]),
+            min_reuse=next((entry.min_reuse for entry in reversed(all_criteria) if entry.min_reuse is not None), None),
             exempt=tuple([(number, self.exempt[number]) for number in self.exempt_paths.numbers(path)]),
-            min_reuse=reuse, max_tail_tokens=self.max_tail_tokens, limited=BudgetEntries(*limited),
+            max_tail_tokens=self.max_tail_tokens, limited=BudgetEntries(*limited),
         )  # fmt: skip
 
 
@@ -152,14 +153,10 @@ class Decision(NamedTuple):
     by: int = -1  # the number of the exemption that removes it; -1: none does
 
 
-class Ruling(Struct, frozen=True):
-    """The policy for one recording."""
+class Ruling(Criteria, frozen=True, kw_only=True):
+    """The policy for one recording; the budgets of sums are the `Policy`'s, by the entries in `limited`."""
 
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    count_as_waste: tuple[str, ...] = ()
     exempt: tuple[tuple[int, Exempt], ...] = ()  # with their numbers in the settings
-    min_reuse: float | None = None
     limited: BudgetEntries = BudgetEntries()
     max_tail_tokens: int = MAX_TAIL_TOKENS
 

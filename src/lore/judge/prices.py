@@ -12,8 +12,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from lore.cache.counts import ONE_HOUR, asked_lifetime, prompt_tokens
-from lore.cache.prices import MILLION, Price, bill_price
-from lore.cache.rules import DatedRules
+from lore.cache.rules import MILLION, DatedRules, Price, bill_price
 from lore.cache.served import billed_by, is_transcript
 from lore.model.events import Usage
 from lore.model.turn import Turn

@@ -1,7 +1,7 @@
 """The catalogue: every rule of the judge, in the order in which the rules are asked.
 
-`STAGES` lists the tables of rows, and when each is asked. The loops of `judge`, `chains.recording` and `pairs.verdict`
-run over these tables, so the order of the rows is the order of the questions. Each row has the codes that it may
+`STAGES` lists the tables of rows, and when each is asked. The loops of `judge` and `pairs.verdict` run over these
+tables, so the order of the rows is the order of the questions. Each row has the codes that it may
 report, what is asked, and why: a count, or a source. Figures without a source are from `facts/measured.md`: 958 drops
 of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, with 1 % of all reads falling. "Right" counts
 findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
@@ -19,19 +19,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.judge.chains import starts
-from lore.judge.pairs import confirmations as confirm
 from lore.judge.pairs import corrections, outside, unexplained
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures
-from lore.judge.pairs.pair import PairFacts
+from lore.judge.pairs.pair import PairFacts, find_dispute
 from lore.judge.requests.laws import Laws
-from lore.judge.runs.plateaus import Plateaus
+from lore.judge.runs.plateaus import Beginnings, Plateaus, Siblings
 from lore.judge.runs.reads import ShortReads, UnreadWrites
-from lore.judge.runs.siblings import Beginnings, Siblings
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut, Strength
 from lore.model.codes import CODES, CauseKind, Code
-from lore.prefix import causes, params, texts, tools
+from lore.prefix import causes, texts, tools
 
 Check: TypeAlias = Callable[[PairFacts, Cause], bool]
 
@@ -85,37 +83,12 @@ class EvidenceRule(Struct, frozen=True):
         return replace(cause, strength=strength, override=kind or cause.override)
 
 
-class RemarkRule(Struct, frozen=True):
-    """An adjustment that adds a cause which is reported although nothing was lost."""
-
-    code: Code
-    find: Callable[[PairMeasures, tuple[Cause, ...]], e.Evidence | None]  # asked if usages can be compared
-    why: str  # a count, or the source
-    once: bool = False  # it is reported once a chain
-    unless: Code | None = None  # it is not looked for if the chain has this remark
-
-    @property
-    def codes(self) -> tuple[Code, ...]:
-        return (self.code,)
-
-    def ask(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-        """Add the remark to the causes, if it applies, and remember that it was reported."""
-        facts, reported = measures.facts, measures.remarks.reported
-        if not facts.comparable or (self.once and self.code in reported) or self.unless in reported:
-            return causes
-        evidence = self.find(measures, causes)
-        if evidence is None:
-            return causes
-        reported.add(self.code)
-        return (*causes, Cause(self.code, CODES[self.code].section, evidence, facts.overlap.common))
-
-
 class Stage(Struct, frozen=True):
     """Rules that are asked together."""
 
     name: str
     when: str
-    rows: tuple[Step | EvidenceRule | RemarkRule, ...]
+    rows: tuple[Step | EvidenceRule, ...]
 
 
 _HEAD_READ, _HEAD_MISSED = find.head_was_read, find.head_was_missed
@@ -147,12 +120,11 @@ SHAPES = (
     EvidenceRule(Code.COMPACTION, find.find_rewritten_history,
         "Messages became fewer, and a summary or the user's other words are in their place (`rewrites`).",
         "certain", others=(Code.REWIND,)),
-    EvidenceRule(
-        Code.MODEL_CHANGED, find.find_model_of_other_api, "No model reads what another one cached.", "certain"
-    ),
-    EvidenceRule(Code.ENDPOINT_CHANGED, find.find_provider_of_other_api,
+    EvidenceRule(Code.MODEL_CHANGED, partial(find.find_other_api, cause="model"),
+        "No model reads what another one cached.", "certain"),
+    EvidenceRule(Code.ENDPOINT_CHANGED, partial(find.find_other_api, cause="provider"),
         "Caches are separate for each provider (facts/caches.md, B.1); the log names both.", kind="expected"),
-    EvidenceRule(Code.ENDPOINT_CHANGED, find.find_other_api,
+    EvidenceRule(Code.ENDPOINT_CHANGED, partial(find.find_other_api, cause="api"),
         "Two APIs spell one conversation differently, so that nothing of it is equal."),
 )  # fmt: skip
 
@@ -162,7 +134,7 @@ BYTES = (
     Step(causes.EXPECTED, causes.recorded_causes,
          "The log records the event, which entitles the prompt to differ."),
     Step((Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED,
-          Code.OUTPUT_SCHEMA_CHANGED), params.explain_params,
+          Code.OUTPUT_SCHEMA_CHANGED), causes.explain_params,
          "Fields that are rendered into the prompt, or select its cache (facts/caches.md)."),
     Step((Code.CONTINUATION, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_WITHOUT_BREAKPOINT,
           Code.FIRST_MESSAGE_REWRITTEN, Code.RESUME_RERENDERED, Code.BILLING_HEADER_CHANGED), causes.find_causes,
@@ -228,7 +200,9 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.COMPACTION, find.find_provider_cut,
         "Fewer tokens were billed for a longer prompt, and the request allows that; no word of the response says so.",
         "weak", ruled_out_by=_HEAD_MISSED),
-    EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
+    EvidenceRule(Code.TOOL_RESULT_REWRITTEN, lambda facts: next(
+            (e.RecordedChange(event.cause, event.detail) for event in facts.current.changes
+             if event.cause == Code.TOOL_RESULT_REWRITTEN), None),
         "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12."),
     EvidenceRule(Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_moved_hashes, "tools"),
         "The client's own hashes of its tools differ.", ruled_out_by=_HEAD_READ),
@@ -253,10 +227,10 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",
-        confirmed_by=(confirm.verdict_agrees, confirm.lookback_missed_hook), ruled_out_by=_HEAD_MISSED),
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
         "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
-        confirmed_by=(confirm.verdict_agrees, confirm.lookback_missed_hook), ruled_out_by=_HEAD_MISSED,
+        confirmed_by=(find.verdict_agrees, find.lookback_missed_hook), ruled_out_by=_HEAD_MISSED,
         kind="expected"),
     OMITTED_REASONING,
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
@@ -265,13 +239,14 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
         "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`). "
         "Weak if the prompt grew by more.", ruled_out_by=_HEAD_MISSED),
-    EvidenceRule(Code.REWIND, find.find_shorter_history,
+    EvidenceRule(Code.REWIND, lambda facts: None if facts.state is None or facts.state.unchanged == facts.state.entries
+        else e.HistoryShrank(facts.state.unchanged, facts.state.entries),
         "The history of the log is shorter than it was, or differs from some entry on.", ruled_out_by=_HEAD_MISSED),
     EvidenceRule(Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
         "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
         "weak", ruled_out_by=_HEAD_READ,
         confirmed_by=(
-            confirm.surely_restarted, confirm.read_head_alone, confirm.fell_each_time, confirm.verdict_agrees,
+            find.surely_restarted, find.read_head_alone, find.fell_each_time, find.verdict_agrees,
         )),
     EvidenceRule(Code.RESUME_RERENDERED, find.find_resume,
         "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
@@ -283,7 +258,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
-        "weak", confirmed_by=(confirm.verdict_agrees,), ruled_out_by=_HEAD_MISSED, others=(Code.IMAGE_CHANGED,)),
+        "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_HEAD_MISSED, others=(Code.IMAGE_CHANGED,)),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=False),
         "The first image makes all messages new to the cache (platform.claude.com, prompt caching).",
         kind="expected"),
@@ -303,32 +278,36 @@ FALLS: tuple[EvidenceRule, ...] = (
         "(facts/predictions.md), 22 of 22 fell in 348 other sessions, most to 93 tokens after the head.",
         "weak", ruled_out_by=_HEAD_READ,
         confirmed_by=(
-            partial(confirm.read_head_alone, most=_FOUND_BY_SEARCH), confirm.fell_each_time, confirm.verdict_agrees,
+            partial(find.read_head_alone, most=_FOUND_BY_SEARCH), find.fell_each_time, find.verdict_agrees,
         )),
     EvidenceRule(Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
         "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
-        "weak", confirmed_by=(confirm.fell_each_time, confirm.verdict_agrees), ruled_out_by=_HEAD_MISSED),
-    EvidenceRule(Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
+        "weak", confirmed_by=(find.fell_each_time, find.verdict_agrees), ruled_out_by=_HEAD_MISSED),
+    EvidenceRule(Code.ANSWER_WITHOUT_THINKING,
+        lambda facts: facts.signal("first-without-thinking", is_delayed=False) and e.FirstWithoutThinking(),
         "23 of 23 fell, 22 of them to the head: Claude Code 2.1.32 to 2.1.37 with Opus 4.6 (facts/predictions.md).",
-        "weak", confirmed_by=(confirm.read_head_alone, confirm.verdict_agrees)),
-    EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_teammate,
+        "weak", confirmed_by=(find.read_head_alone, find.verdict_agrees)),
+    EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN,
+        lambda facts: facts.signal("teammate", is_delayed=False) and e.SignSeen("teammate"),
         "52 of 55 second and third requests and second prompts of teammates fell, all to the head: Claude Code 2.1.39 "
         "to 2.1.42. Of their other requests 9 of 986 fell, of other sessions of that project 3 of 380.", "weak"),
     EvidenceRule(Code.SKILL_LOADED, find.find_delayed_skill,
         "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
         "(facts/predictions.md).",
-        "weak", confirmed_by=(confirm.read_up_to_skill,), ruled_out_by=_HEAD_MISSED),
+        "weak", ruled_out_by=_HEAD_MISSED,
+        confirmed_by=(lambda facts, _: find.read_ends_at(facts, facts.signal("skill")),)),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
-        _HEAD_READ, confirmed_by=(confirm.fell_each_time, confirm.verdict_agrees)),
+        _HEAD_READ, confirmed_by=(find.fell_each_time, find.verdict_agrees)),
     _weak(Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
-        _HEAD_READ, confirmed_by=(confirm.verdict_agrees,)),
+        _HEAD_READ, confirmed_by=(find.verdict_agrees,)),
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _HEAD_MISSED),
     EvidenceRule(Code.IMAGE_CHANGED, partial(find.find_first_image, in_log=True),
         "The same of a log, whose requests may differ in more: 2 of 16 images at a prompt fell, 0 of 66 in results "
-        "(facts/verdicts.md). It leaves tools and system prompt alone.", "weak", ruled_out_by=find.head_not_ended),
+        "(facts/verdicts.md). It leaves tools and system prompt alone.", "weak",
+        ruled_out_by=lambda facts: _HEAD_READ(facts) or _HEAD_MISSED(facts)),
     _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
     _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
     _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),
@@ -336,7 +315,7 @@ FALLS: tuple[EvidenceRule, ...] = (
     _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _HEAD_MISSED),
     _weak(Code.SERVER_INSTRUCTIONS_CHANGED, "instructions-delta",
         "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
-        _HEAD_READ, confirmed_by=(confirm.verdict_agrees,)),
+        _HEAD_READ, confirmed_by=(find.verdict_agrees,)),
     _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _HEAD_MISSED),
 )  # fmt: skip
 
@@ -354,20 +333,44 @@ UNEXPLAINED_FALLS = (
 
 # Changes of the causes of a pair, after their bytes are measured.
 
+
+def _remark(
+    code: Code, find: Callable[[PairMeasures, tuple[Cause, ...]], e.Evidence | None], why: str, *, once: bool = False,
+    unless: Code | None = None,
+) -> Step:  # fmt: skip
+    """Return a step that adds a cause which is reported although nothing was lost, if usages can be compared.
+
+    `once`: it is reported once a chain; `unless`: it is not looked for if the chain has this remark.
+    """
+
+    def ask(measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+        facts, reported = measures.facts, measures.remarks.reported
+        is_asked = facts.comparable and not (once and code in reported) and unless not in reported
+        evidence = find(measures, causes) if is_asked else None
+        if evidence is None:
+            return causes
+        reported.add(code)
+        return (*causes, Cause(code, CODES[code].section, evidence, facts.overlap.common))
+
+    return Step((code,), ask, why)
+
+
 ADJUSTMENTS = (
     Step((), corrections.blame_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
     Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), corrections.mark_within_block,
          "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),
-    RemarkRule(Code.LIFETIME_LOST, corrections.find_lost_lifetime,
+    _remark(Code.LIFETIME_LOST, corrections.find_lost_lifetime,
          "Every breakpoint asks for an hour and only five minutes were billed (`cache.counts`): a gateway dropped it.",
          once=True),
-    RemarkRule(Code.BILL_CONTRADICTS_BODY, corrections.find_contradicted_body,
+    _remark(Code.BILL_CONTRADICTS_BODY, corrections.find_contradicted_body,
          "More tokens than bytes, writes without a breakpoint: such usage is of another request (`cache.counts`).",
          once=True),
-    RemarkRule(Code.LOOKBACK_EXCEEDED, corrections.find_far_breakpoint,
+    _remark(Code.LOOKBACK_EXCEEDED, corrections.find_far_breakpoint,
          "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not; no usage shows this."),
-    RemarkRule(Code.VERDICT_DISAGREES, corrections.find_disagreement,
+    _remark(Code.VERDICT_DISAGREES,
+        lambda measured, causes: find_dispute(
+            measured.facts, causes, (measured.sums.common + measured.facts.overlap.common_bytes) / measured.per_token),
          "Right about the section in 175 of 175: a verdict that bytes or usage contradict is worth a look.",
          unless=Code.BILL_CONTRADICTS_BODY),
     Step((), corrections.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
@@ -386,7 +389,7 @@ CORRECTIONS = (
          "Providers cache no prompt below a minimum, and nothing without a breakpoint if they need one (dated rules)."),
     Step((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
     Step((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
-    Step((), corrections.add_prices, "Dated prices (`lore.cache.prices`)."),
+    Step((), corrections.add_prices, "Dated prices (`lore.cache.rules`)."),
     Step((), corrections.mark_alternating, "A value that alternates keeps two caches, each used in turn."),
 )  # fmt: skip
 

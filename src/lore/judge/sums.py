@@ -10,24 +10,26 @@ Amounts are added with `math.fsum`, so that the order of files changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from math import fsum
 from typing import Any, NamedTuple, get_args
 
-from lore.cache.counts import ONE_HOUR, total
-from lore.cache.prices import MILLION, Price, is_partial
-from lore.cache.rules import DatedRules
+from msgspec.structs import replace
+
+from lore.cache.counts import ONE_HOUR, position, total
+from lore.cache.rules import MILLION, DatedRules, Lifetime, Price, is_partial, lifetime_after
+from lore.judge.agreement import was_append_read
 from lore.judge.base import TurnVerdict
 from lore.judge.findings import lasting_id, lasting_path
 from lore.judge.prices import exact, paid_again, price_of, surcharge_of
-from lore.judge.reliability import was_append_read
 from lore.model.codes import CODES, Audience, CauseKind, Code, actor_of, fix_of
-from lore.model.events import SUMMED_COUNTS, Usage
+from lore.model.events import MAIN, SUMMED_COUNTS, Usage
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
 from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead, UnknownPart
 from lore.model.results import Surcharge, UsageResult
 from lore.model.results.overview import CauseSession, Spending, SpendingCause
+from lore.model.running import LastBreak, RunningTotals
 
 UNSURE = "unattributable"
 # The sums of re-billed tokens by the kind of the leading cause, as `Spending` names them.
@@ -372,3 +374,56 @@ def is_part(spending: Spending) -> bool:
 def sum_of(amounts: Iterable[float]) -> float:
     """Return the sum of amounts, rounded once, to six decimals."""
     return round(fsum(amounts), AMOUNT_DIGITS)
+
+
+_SMALL = 0.05  # share of the largest loss: a break that lost less is not reported as the last one
+
+
+class RunningSums:
+    """Sums of a session that grows; `worded` fills in the sentences of a cause."""
+
+    def __init__(self, rules: Callable[[], DatedRules], worded: Callable[[SpendingCause], SpendingCause]) -> None:
+        self._rules, self._worded = rules, worded
+        self._sums = Sums()
+        self._lifetimes: dict[str, Lifetime] = {}
+        self._last: TurnVerdict | None = None
+        self.breaks: dict[int, LastBreak] = {}  # by the number of the request, from 0 in the order of `take`
+
+    def take(self, verdict: TurnVerdict, audience: Audience) -> LedgerRow:
+        """Add the next verdict; return its row."""
+        row, turn = make_row(verdict, self._rules()), verdict.turn
+        request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
+        self._sums.add(request)
+        if row.loss is not None and row.loss.tokens:
+            cause = self._worded(sum_losses([CauseLoss.of(request)], audience))
+            plain = self._worded(replace(cause, names=[], lifetime=None))
+            self.breaks[self._sums.requests - 1] = LastBreak(
+                cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says, plain.says,
+                cause.fix,
+            )  # fmt: skip
+        previous = self._lifetimes.get(turn.chain, Lifetime())
+        self._lifetimes[turn.chain] = lifetime_after(turn, previous, self._rules)
+        if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
+            self._last = verdict
+        return row
+
+    def result(self, format: str, session: str) -> RunningTotals:
+        """Return the sums of all chains, and the size of the last request of the main one."""
+        sums, most = self._sums.result(""), max((entry.lost_tokens for entry in self.breaks.values()), default=0)
+        running = RunningTotals(
+            format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
+            paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
+            expected_tokens=sums.expected_tokens, rebilled_dollars=rebilled_dollars(sums),
+            last_break=next((b for b in reversed(self.breaks.values()) if b.lost_tokens >= most * _SMALL), None),
+        )  # fmt: skip
+        if self._last is None:
+            return running
+        turn, lives = self._last.turn, self._lifetimes[self._last.turn.chain]
+        first = None if turn.usage is None else turn.usage.first_pass
+        return running._replace(
+            model=turn.answering_model, turn=turn.number,
+            used_at=turn.at if turn.answered_at is None else turn.answered_at,
+            prompt_tokens=None if first is None else total(first),
+            read_tokens=None if first is None else first.read_tokens,
+            stood=None if first is None else position(first), lifetime=lives.seconds, billed=lives.billed,
+        )  # fmt: skip

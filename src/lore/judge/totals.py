@@ -402,7 +402,10 @@ class RunTotals:
                 self._responses.add(turn.response_id)
             if turn.found:
                 decisions = [self._match_baseline(decided, result.key, result.content) for decided in turn.found]
-                known_codes |= {decided.finding.code for decided in decisions if self._use_known(decided, result)}
+                for finding, out, _ in decisions:  # an entry for a removed finding about unjudged parts is used up, too
+                    known, is_removed = self._known_findings, bool(out) and out != "known" and is_unjudged(finding)
+                    if out == "known" or (is_removed and known and known.take(finding, result.key, result.content)):
+                        known_codes.add(finding.code)
                 self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
                 self._count_against_budgets(decisions, result.limited)
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]), place)
@@ -428,15 +431,6 @@ class RunTotals:
         elif self._known_findings is None or not self._known_findings.take(finding, key, recording):
             return decided
         return decided._replace(out="ignored" if decided.out else "known")
-
-    def _use_known(self, decided: Decision, result: FileResult) -> bool:
-        """Return whether the baseline has a finding; use up its entry for a removed one about unjudged parts."""
-        finding, known_findings = decided.finding, self._known_findings
-        if decided.out == "known":
-            return True
-        if not decided.out or known_findings is None or not is_unjudged(finding):
-            return False
-        return known_findings.take(finding, result.key, result.content)
 
     def _count(self, result: FileResult) -> None:
         """Add a file's counts. A session of several files counts once, a file without a session id as one."""

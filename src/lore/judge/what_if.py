@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from lore.cache.base import Prediction
 from lore.cache.counts import BILLS_WRITES, DROP, ONE_HOUR, bills_writes, cached, prompt_tokens
 from lore.cache.predictor import ChangeCounts, WhatIf
-from lore.cache.prices import Price
 from lore.cache.registry import options_in
+from lore.cache.rules import Price
 from lore.errors import LoreError
 from lore.judge.base import TurnVerdict
 from lore.judge.pairs.pair import Pair, can_lead, is_remark, lost_tokens
@@ -160,34 +160,12 @@ def _count_regained(turn: PaidTurn, paid: Usage, more: int, without: _Match) -> 
     return min(regained, first.write_tokens or 0 if marked else max(0, prompt_tokens(first) - read))
 
 
-def read_more(paid: Usage, tokens: int) -> Usage:
-    """Return usage whose first pass reads that many more tokens instead of writing them, or else paying in full.
-
-    Those that would be written for an hour come first.
-    """
-    if not tokens:
-        return paid
-    first = paid.first_pass
-    less = min(tokens, first.write_tokens or 0)
-    of_hour = min(less, first.write_1h_tokens or 0)
-    of_short = min(less - of_hour, first.write_5m_tokens or 0)
-    changed = replace(
-        first, read_tokens=(first.read_tokens or 0) + tokens,
-        write_tokens=None if first.write_tokens is None else first.write_tokens - less,
-        write_1h_tokens=None if first.write_1h_tokens is None else first.write_1h_tokens - of_hour,
-        write_5m_tokens=None if first.write_5m_tokens is None else first.write_5m_tokens - of_short,
-        uncached_tokens=max(0, (first.uncached_tokens or 0) - (tokens - less)),
-    )  # fmt: skip
-    if first is paid:
-        return changed
-    return replace(paid, iterations=tuple([changed if one is first else one for one in paid.iterations]))
-
-
 # changes
 
 TTL, SHORT, AUTO, SPEED = "ttl=1h", "ttl=5m", "breakpoints=auto", "speed=standard"
 KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, speed=standard, cause=CODE[,CODE], or options of --cache NAME"
 _LIFETIMES = {"5m": 300.0, "1h": 3600.0}
+_CHOICES = {"ttl": (*_LIFETIMES,), "breakpoints": ("auto",), "speed": ("standard",)}  # the values of a key
 _WITH_LIFETIMES = {"anthropic", "bedrock"}  # caches at which a client can ask for a lifetime
 # Source: code.claude.com/docs/en/prompt-caching and /settings (2026); the variables since version 2.1.108.
 _LIFETIME_FIXES = {
@@ -252,22 +230,18 @@ def parse_change(text: str, caches: Sequence[str]) -> WhatIf | None:
     key, value = key.strip().replace("-", "_"), value.strip()
     if not equals or not value:
         raise LoreError(f"--what-if {text!r} is not KEY=VALUE", hint=KEYS)
+    choices = _CHOICES.get(key)
+    if choices and value not in choices:
+        raise LoreError(f"--what-if {key}={value} is not known", hint=" or ".join(f"{key}={one}" for one in choices))
     match key:
         case "cause":
             Policy(select=_codes(value)).check_selectors("--what-if cause: ")
             return None
         case "speed":
-            if value != "standard":
-                raise LoreError(f"--what-if speed={value} is not known", hint=SPEED)
             return None
         case "ttl":
-            if value not in _LIFETIMES:
-                raise LoreError(f"--what-if ttl={value}: entries live 5m or 1h", hint="ttl=5m or ttl=1h")
             return WhatIf(lifetime=_LIFETIMES[value])
         case "breakpoints":
-            if value != "auto":
-                hint = "breakpoints=auto: one at the end of each section"
-                raise LoreError(f"--what-if breakpoints={value} is not known", hint=hint)
             return WhatIf(breakpoints=True)
         case "model":
             return WhatIf(model=value)
@@ -293,58 +267,46 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     if counts.already and not counts.changed:
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
         return saving, list(_notes(saving, counts))
-    turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
-    pairs = [(paid, base_turn, other_turn) for paid, base_turn, other_turn in turns if not paid.contradicted]
-    more = [difference for pair in pairs if (difference := _read_difference(text, *pair))]
-    costs = [_both_costs(text, paid, base_turn, other_turn) for paid, base_turn, other_turn in pairs]
-    priced = [(before, now) for before, now in costs if before is not None and now is not None]
-    before, after = sum_known(cost for cost, _ in priced), sum_known(cost for _, cost in priced)
-    saved, fix = None if before is None or after is None else round(before - after, 6), ""
+    more, changed_turns, costs = list[int](), list[PaidTurn](), list[tuple[float, float]]()
+    for paid, before, after in zip(base.turns, base.result.turns, other.result.turns, strict=True):
+        if paid.contradicted:
+            continue
+        difference, cost_before, cost_after = _compare_turn(text, paid, before, after)
+        more += [difference] if difference else []
+        changed_turns += [paid] if cost_before != cost_after else []
+        costs += [] if cost_before is None or cost_after is None else [(cost_before, cost_after)]
+    sums = sum_known(cost for cost, _ in costs), sum_known(cost for _, cost in costs)
+    saved, fix = None if sums[0] is None or sums[1] is None else round(sums[0] - sums[1], 6), ""
     if saved is not None and saved > 0:  # the fix is for users of Claude Code, or for the author of other requests
-        changed = [turn for (turn, _, _), cost in zip(pairs, costs, strict=True) if cost[0] != cost[1]]
-        clients = {turn.paid.client.partition(" ")[0] for turn in changed if turn.paid is not None}
+        clients = {turn.paid.client.partition(" ")[0] for turn in changed_turns if turn.paid is not None}
         if clients != {"claude-code"}:
-            clients = {"" if turn.audience == "author" else "unknown" for turn in changed}
+            clients = {"" if turn.audience == "author" else "unknown" for turn in changed_turns}
         fix = _LIFETIME_FIXES.get((text.replace(" ", ""), clients.pop()), "") if len(clients) == 1 else ""
     saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix=fix)
     notes = list(_notes(saving, counts))
-    contradicted = len(base.turns) - len(pairs)
+    contradicted = sum(turn.contradicted for turn in base.turns)
     if contradicted:
         whose = "whose bills contradict their bodies"
         notes.append(f"not simulated: {text} in {turns_of(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
     return saving, notes
 
 
-def _read_difference(text: str, paid: PaidTurn, base_turn: SimulatedTurn, other_turn: SimulatedTurn) -> int:
-    """Return by how many tokens the reads of a turn differ in both simulations; 0 if unknown."""
-    before, after = base_turn.predicted.read_tokens, other_turn.predicted.read_tokens
-    if before is None or after is None:
-        return 0
-    lifetime = _lifetime_of(text, paid, base_turn)
-    if lifetime is None or paid.paid is None:
-        return after - before
-    changed = with_lifetime(paid.paid, lifetime, before, after)
-    return (changed.first_pass.read_tokens or 0) - (paid.paid.first_pass.read_tokens or 0)
-
-
-def _lifetime_of(text: str, paid: PaidTurn, turn: SimulatedTurn) -> float | None:
-    """Return the lifetime that a change gives to the entries of a turn with usage; None for another change."""
-    has_lifetimes = paid.paid is not None and turn.cache in _WITH_LIFETIMES
-    return _LIFETIMES.get(text.replace(" ", "").removeprefix("ttl=")) if has_lifetimes else None
-
-
-def _both_costs(
+def _compare_turn(
     text: str, paid: PaidTurn, base_turn: SimulatedTurn, other_turn: SimulatedTurn
-) -> tuple[float | None, float | None]:
-    """Return the cost of a turn in both simulations; with another lifetime, of its usage and of the changed usage."""
-    lifetime, usage = _lifetime_of(text, paid, base_turn), paid.paid
-    if lifetime is not None and usage is not None and paid.price:
-        changed = with_lifetime(usage, lifetime, base_turn.predicted.read_tokens, other_turn.predicted.read_tokens)
-        costs = paid.price.of(usage), paid.price.of(changed)
-        if costs[0] is not None and costs[1] is not None:
-            return float(costs[0]), float(costs[1])
-    before, after = (None if turn.cost is None else turn.cost.predicted for turn in (base_turn, other_turn))
-    return before, after
+) -> tuple[int, float | None, float | None]:
+    """Return by how many tokens the reads of a turn differ in two simulations, and its cost in both.
+
+    With another lifetime these are the differences of its usage from what the usage would have been.
+    """
+    usage, before, after = paid.paid, base_turn.predicted.read_tokens, other_turn.predicted.read_tokens
+    costs = [None if turn.cost is None else turn.cost.predicted for turn in (base_turn, other_turn)]
+    lifetime = _LIFETIMES.get(text.replace(" ", "").removeprefix("ttl="))
+    if lifetime is None or usage is None or base_turn.cache not in _WITH_LIFETIMES:
+        return 0 if before is None or after is None else after - before, costs[0], costs[1]
+    changed = with_lifetime(usage, lifetime, before, after)
+    known = [cost for bill in (usage, changed) if paid.price and (cost := paid.price.of(bill)) is not None]
+    costs = list(map(float, known)) if len(known) == len(costs) else costs
+    return (changed.first_pass.read_tokens or 0) - (usage.first_pass.read_tokens or 0), costs[0], costs[1]
 
 
 def with_lifetime(paid: Usage, seconds: float, predicted: int | None, changed: int | None) -> Usage:
@@ -353,9 +315,7 @@ def with_lifetime(paid: Usage, seconds: float, predicted: int | None, changed: i
     `predicted` and `changed` are the predicted reads with the recorded and with the other lifetime. A read that fell
     short of its prediction had another cause, which another lifetime does not remove.
     """
-    first = paid.first_pass
-    read, write = first.read_tokens or 0, first.write_tokens or 0
-    more = 0
+    read, write, more = paid.first_pass.read_tokens or 0, paid.first_pass.write_tokens or 0, 0
     if predicted is not None and changed is not None:
         if changed < predicted:
             more = min(0, changed - read)
@@ -363,12 +323,37 @@ def with_lifetime(paid: Usage, seconds: float, predicted: int | None, changed: i
             more = min(write, max(0, changed - read))
     write -= more
     hour = write if seconds == ONE_HOUR else 0
-    new = replace(
-        first, read_tokens=read + more, write_tokens=write, write_1h_tokens=hour, write_5m_tokens=write - hour
-    )  # fmt: skip
-    return (
-        new if first is paid else replace(paid, iterations=tuple([new if p is first else p for p in paid.iterations]))
+    return _replace_counts(
+        paid, read_tokens=read + more, write_tokens=write, write_1h_tokens=hour, write_5m_tokens=write - hour
     )
+
+
+def read_more(paid: Usage, tokens: int) -> Usage:
+    """Return usage whose first pass reads that many more tokens instead of writing them, or else paying in full.
+
+    Those that would be written for an hour come first.
+    """
+    if not tokens:
+        return paid
+    first = paid.first_pass
+    less = min(tokens, first.write_tokens or 0)
+    of_hour = min(less, first.write_1h_tokens or 0)
+    of_short = min(less - of_hour, first.write_5m_tokens or 0)
+    writes = {"write_tokens": less, "write_1h_tokens": of_hour, "write_5m_tokens": of_short}
+    return _replace_counts(
+        paid, read_tokens=(first.read_tokens or 0) + tokens,
+        uncached_tokens=max(0, (first.uncached_tokens or 0) - (tokens - less)),
+        **{name: None if (count := getattr(first, name)) is None else count - fewer for name, fewer in writes.items()},
+    )  # fmt: skip
+
+
+def _replace_counts(paid: Usage, **counts: int | None) -> Usage:
+    """Return usage with other counts of its first pass."""
+    first = paid.first_pass
+    changed = replace(first, **counts)
+    if first is paid:
+        return changed
+    return replace(paid, iterations=tuple([changed if part is first else part for part in paid.iterations]))
 
 
 def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
@@ -421,8 +406,13 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
         before, price = base.turns[number].paid, base.turns[number].price
         assert before is not None, "only a turn with usage can have another one"
         tokens += (paid.first_pass.read_tokens or 0) - (before.first_pass.read_tokens or 0)
-        less = None if price is None else _cost_difference(price, before, paid)
-        saved, priced = saved + (less or 0), priced or less is not None
+        if price is None:
+            continue
+        (before_parts, is_whole), (after_parts, _) = price.split(before), price.split(paid)
+        is_known = not before.iterations and before.write_tokens is None and None not in (price.read, price.uncached)
+        if is_whole or is_known:  # writes that no usage reports are in both
+            saved += sum(before_parts.values(), Decimal(0)) - sum(after_parts.values(), Decimal(0))
+            priced = True
     missed = [cause for cause in base.missed if without(_missed(cause))]
     tokens += sum(cause.lost_tokens or 0 for cause in missed)
     saved, priced = saved + sum(exact(cause.lost_dollars) for cause in missed), priced or bool(missed)
@@ -438,14 +428,6 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
         change=text, turns=turns, tokens=tokens, currency=CURRENCY,
         saved=float(round(saved, 6)) if priced or not changed else None, fix=" ".join(sorted(fixes)),
     )  # fmt: skip
-
-
-def _cost_difference(price: Price, before: Usage, after: Usage) -> Decimal | None:
-    """Return how much less `after` costs; None if a price is unknown. Writes that no usage reports are in both."""
-    (before_parts, is_whole), (after_parts, _) = price.split(before), price.split(after)
-    if not is_whole and (before.iterations or before.write_tokens is not None or None in (price.read, price.uncached)):
-        return None
-    return sum(before_parts.values(), Decimal(0)) - sum(after_parts.values(), Decimal(0))
 
 
 def _missed(cause: CauseResult) -> Break:
@@ -478,7 +460,15 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
     all_causes = (*base.breaks, *map(_missed, base.missed))
     codes = sorted({cause.code for cause in all_causes if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
-    yield from ((saving, list(_notes_on_shared(base, code, saving))) for code, saving in alone.items())
+    for code, saving in alone.items():
+        breaks = [turn.breaks for turn in base.turns if any(_has_fix((code,), cause) for cause in turn.breaks)]
+        shared = Counter(  # weak causes of the same turns: what is saved there may be in part theirs
+            other for causes in breaks
+            for other in {cause.code for cause in causes if cause.strength == "weak"} - {code, *_NO_FIX}
+        )  # fmt: skip
+        names = ", ".join(f"{other} ({turns_of(count)})" for other, count in sorted(shared.items()))
+        note = f"{saving.change}: together with {names}, which may have broken a part of the same prefixes"
+        yield saving, [note] if names and saving.turns else []
     if any(turn.speed > 0 for turn in base.turns):
         yield compute_speed_saving(base)
     lost = Counter[tuple[str, ...]]()  # by causes that each broke most of the same prefix: none of them saves it alone
@@ -493,18 +483,6 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
         if more > 0:
             only = "are saved only if all of these are fixed, since each breaks the same prefixes"
             yield saving, [f"{saving.change}: {more:,} tokens {only}"]
-
-
-def _notes_on_shared(base: SimulatedRun, code: str, saving: Saving) -> Iterator[str]:
-    """Yield with which weak causes a code shares turns: what it saves there may be in part theirs."""
-    shared = [turn.breaks for turn in base.turns if any(_has_fix((code,), cause) for cause in turn.breaks)]
-    others = Counter(
-        other for breaks in shared
-        for other in {cause.code for cause in breaks if cause.strength == "weak" and cause.code not in (code, *_NO_FIX)}
-    )  # fmt: skip
-    if others and saving.turns:
-        names = ", ".join(f"{other} ({turns_of(count)})" for other, count in sorted(others.items()))
-        yield f"{saving.change}: together with {names}, which may have broken a part of the same prefixes"
 
 
 def _has_fix(codes: Sequence[str], cause: Break) -> bool:

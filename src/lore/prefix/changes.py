@@ -324,7 +324,13 @@ class _SectionExplainer:
         causes: list[Cause] = []
         kind_counts: Counter[tuple[bool, bool, bool]] = Counter()
         first_cause: dict[tuple[bool, bool, bool], int] = {}
-        for run in _join_removals(self._mismatches):
+        runs: list[list[_Mismatch]] = []  # adjacent messages that are gone; every other mismatch is a run of its own
+        for last, mismatch in zip([None, *self._mismatches], self._mismatches, strict=False):
+            is_adjacent = last is not None and mismatch.position - last.position <= 2  # an envelope lies between two
+            if not is_adjacent or any(side and (side.current or side.in_kept_message) for side in (last, mismatch)):
+                runs.append([])
+            runs[-1].append(mismatch)
+        for run in runs:
             cut = self._explain_cut(run)
             if cut is not None:
                 causes.append(cut)
@@ -556,16 +562,3 @@ class _SectionExplainer:
         if spelling is not None:
             return spelling.cause(self._section, pair.mismatch.position, pair.path)
         return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)
-
-
-def _join_removals(mismatches: Sequence[_Mismatch]) -> list[list[_Mismatch]]:
-    """Put adjacent messages that are gone into one run; every other mismatch is a run of its own."""
-    runs: list[list[_Mismatch]] = []
-    last: _Mismatch | None = None
-    for mismatch in mismatches:
-        is_adjacent = last is not None and mismatch.position - last.position <= 2  # an envelope lies between messages
-        if last is None or not is_adjacent or any(side.current or side.in_kept_message for side in (last, mismatch)):
-            runs.append([])
-        runs[-1].append(mismatch)
-        last = mismatch
-    return runs

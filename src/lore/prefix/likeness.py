@@ -243,7 +243,8 @@ def has_kept_system(previous: Prompt, current: Prompt) -> bool:
 
 def has_same_head(previous: Prompt, current: Prompt) -> bool:
     """Return whether two prompts have equal tools and system segments, those with a billing header left out."""
-    return previous.head is current.head or _without_header(previous.head) == _without_header(current.head)
+    is_same = previous.head is current.head
+    return is_same or (tools_of(previous) == tools_of(current) and has_same_system(previous, current))
 
 
 def tools_of(prompt: Prompt) -> list[Segment]:
@@ -253,11 +254,7 @@ def tools_of(prompt: Prompt) -> list[Segment]:
 
 def _system_of(prompt: Prompt) -> list[Segment]:
     """Return the system segments of a prompt's head, those with a billing header left out."""
-    return [segment for segment in _without_header(prompt.head) if segment.section == "system"]
-
-
-def _without_header(head: Iterable[Segment]) -> list[Segment]:
-    return [part for part in head if not is_header(part)]
+    return [segment for segment in prompt.head if segment.section == "system" and not is_header(segment)]
 
 
 # What the model replied

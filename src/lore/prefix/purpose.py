@@ -270,25 +270,17 @@ def is_short(segment: Segment) -> bool:
     return len(text) < _SHORT and _FIRST_WORDS.match(text.lower()) is None
 
 
-def retells(segment: Segment, removed: Iterable[Segment]) -> bool:
-    """Return whether at least 3 and 60 % of a text's names (files, functions, numbers) are in the removed segments."""
-    terms = list(dict.fromkeys(_TERM.findall((block_of(segment).text or "")[: 4 * _TEXT_BYTES])))[:_MOST_TERMS]
+def retells(segment: Segment, removed: Iterable[Segment], *, words: bool = False) -> bool:
+    """Return whether at least 3 and 60 % of a text's names (files, functions, numbers) are in the removed segments.
+
+    With `words` the words of 4 letters or more count instead, in any case: a short text has few names.
+    """
+    text = block_of(segment).text or ""
+    terms = _LONG_WORD.findall(text.lower()) if words else _TERM.findall(text[: 4 * _TEXT_BYTES])
+    terms = list(dict.fromkeys(terms))[:_MOST_TERMS]
     missing = {term.encode("utf-8", "replace") for term in terms}
     for lost in removed:
-        missing -= {term for term in missing if term in lost.data}
-    return _has_most(len(terms), len(missing))
-
-
-def retells_words(segment: Segment, removed: Iterable[Segment]) -> bool:
-    """Return whether at least 3 and 60 % of a short text's words of 4 letters or more are in the removed segments."""
-    words = set(_LONG_WORD.findall((block_of(segment).text or "").lower()))
-    missing = {word.encode("utf-8", "replace") for word in words}
-    for lost in removed:
-        lowered = lost.data.lower()
-        missing -= {word for word in missing if word in lowered}
-    return _has_most(len(words), len(missing))
-
-
-def _has_most(count: int, missing: int) -> bool:
-    found = count - missing
-    return found >= _FEWEST_FOUND and found >= _FOUND_SHARE * count
+        data = lost.data.lower() if words else lost.data
+        missing -= {term for term in missing if term in data}
+    found = len(terms) - len(missing)
+    return found >= _FEWEST_FOUND and found >= _FOUND_SHARE * len(terms)

@@ -6,7 +6,7 @@ which it costs. Also here: how two prompts differ if the client recorded only th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -65,28 +65,23 @@ def _explain_members(
 ) -> list[Cause]:
     """Return the causes of tools that came or went: empty, deferred, loaded after a search, or really other tools."""
     causes: list[Cause] = []
-    empty, changes = _split(changes, lambda change: is_empty(change.tool))
+    empty, deferred, loaded, others = list[_ToolChange](), list[_ToolChange](), list[_ToolChange](), list[_ToolChange]()
+    for change in changes:
+        is_loaded = tool_name(change.tool) in discovered
+        kind = deferred if is_deferred(change.tool) else loaded if is_loaded else others
+        (empty if is_empty(change.tool) else kind).append(change)
     if empty:
         causes.append(_empty_tool(empty[0].position, empty[0].tool))
-    deferred, changes = _split(changes, lambda change: is_deferred(change.tool))
     if deferred:
         cause = _members_cause(previous, Code.DEFERRED_TOOLS_LOADED, deferred)
         causes.append(replace(cause, override="expected", qualifiers=("outside-the-prefix",)))
-    loaded, changes = _split(changes, lambda change: tool_name(change.tool) in discovered)
     if loaded:
         evidence = _tools_evidence(loaded=[tool_name(change.tool) for change in loaded])
         first = min(change.position for change in loaded)
         causes.append(_cause_at(previous, first, Code.DEFERRED_TOOLS_LOADED, evidence))
-    if changes:
-        causes.append(_members_cause(previous, Code.TOOLS_ADDED_OR_REMOVED, changes))
+    if others:
+        causes.append(_members_cause(previous, Code.TOOLS_ADDED_OR_REMOVED, others))
     return causes
-
-
-def _split(
-    changes: list[_ToolChange], belongs: Callable[[_ToolChange], bool]
-) -> tuple[list[_ToolChange], list[_ToolChange]]:
-    chosen = [change for change in changes if belongs(change)]
-    return chosen, [change for change in changes if change not in chosen]
 
 
 def _members_cause(previous: Sequence[Segment], code: Code, changes: list[_ToolChange]) -> Cause:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from lore.judge.running import RunningSums
+from lore.judge.sums import RunningSums
 from lore.model.cause import Place
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow

@@ -25,19 +25,17 @@ from lore.cache.base import Prediction
 from lore.cache.counts import LONG_PROMPT, cached, first_pass_read, reason_to_doubt
 from lore.cache.falls import fall_table
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
-from lore.cache.prices import Price, is_partial, recorded_output
 from lore.cache.registry import BROUGHT, CACHES, takes_breakpoints
-from lore.cache.rules import DatedRules
+from lore.cache.rules import DatedRules, Price, is_partial, recorded_output
 from lore.cache.served import cache_of, is_transcript, served_by
 from lore.cache.transcripts import Predicted
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import what_if
-from lore.judge.agreement import MissingPrices, SimulatedSums, Transition
+from lore.judge.agreement import MissingPrices, Reliability, SimulatedSums, Transition
 from lore.judge.base import TurnVerdict
 from lore.judge.findings import findings_of
 from lore.judge.prices import CURRENCY, paid_again, price_of, speed_surcharge, surcharge_of
-from lore.judge.reliability import Reliability
 from lore.judge.sums import Copies, Sums
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn, turns_of
 from lore.model.cause import Place

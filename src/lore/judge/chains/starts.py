@@ -2,26 +2,21 @@
 
 Each function returns the verdict on a turn if another chain explains it: a request for a summary of another chain's
 conversation, a head that the same program sent before, chains that a log began together. `ComparedChains` calls them
-in the order of `lore.judge.rules`. What chains share without a breakpoint is reported by `lore.judge.runs.siblings`.
+in the order of `lore.judge.rules`. What chains share without a breakpoint is reported by `lore.judge.runs.plateaus`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.rules import DatedRules
 from lore.cache.transcript_history import TokenRate, growth
-from lore.judge.chains.memory import with_read_tokens
-from lore.judge.pairs.losses import judge_unmeasured, lost_of_head
 from lore.judge.pairs.outside import seconds_before_answer
-from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, is_remark
+from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, is_remark, judge_unmeasured, lost_of_head, with_read_tokens
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.events import MAIN
@@ -31,6 +26,9 @@ from lore.model.turn import Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import cache_scope
 from lore.prefix.purpose import asks_for_summary, quoted_share
+
+if TYPE_CHECKING:
+    from lore.judge.judge import ComparedChains
 
 SIBLINGS = 16  # turns of other chains that are remembered, or searched
 _QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
@@ -42,30 +40,18 @@ BY_CHANCE = (
 )  # fmt: skip
 
 
-class OtherChains(Struct, frozen=True):
-    """The chains of a recording, as far as a turn is compared with other chains than its own."""
-
-    compare: Callable[[Turn, Turn], Pair | None]  # the verdict on two turns alone
-    ends_of: Callable[[str], list[Turn]]  # a chain's latest turn, and those before compactions; empty for no chain
-    rules: Callable[[], DatedRules]
-    latest: dict[str, Turn] = {}  # the last recorded request of each chain
-    # First requests of recorded chains, without their messages, and first requests of a log's chains; the latest last.
-    starts: deque[Turn] = field(default_factory=lambda: deque(maxlen=SIBLINGS))
-    log_starts: deque[Turn] = field(default_factory=lambda: deque(maxlen=SIBLINGS))
-
-
-def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
+def compare_with_summarised(chains: ComparedChains, turn: Turn) -> Pair | None:
     """Compare a request for a summary with the conversation that it quotes.
 
     Return the verdict if the request read (almost) nothing of what that conversation left in the cache; else None.
     """
     usage = turn.usage
-    if turn.basis is not None or usage is None or usage.read_tokens is None or len(others.latest) < 2:
+    if turn.basis is not None or usage is None or usage.read_tokens is None or len(chains.latest) < 2:
         return None
     if not asks_for_summary(turn.prompt, turn.call):
         return None
     conversations = [  # the latest requests of other chains that left something in the turn's cache
-        other for chain, other in others.latest.items()
+        other for chain, other in chains.latest.items()
         if chain != turn.chain and (counts.cached(other.usage) or 0) > counts.TOLERANCE_TOKENS
         and cache_scope(other) == cache_scope(turn) and not asks_for_summary(other.prompt, other.call)
     ][-SIBLINGS:]  # fmt: skip
@@ -76,12 +62,12 @@ def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
     if not counts.bills_writes(quoted):
         prompt_size, block = counts.prompt_tokens(quoted.usage), counts.block_tokens(quoted)
         quoted = with_read_tokens(quoted, prompt_size // block * block)
-    pair = others.compare(quoted, turn)
+    pair = chains.compare_alone(quoted, turn)
     is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
     return pair if is_cold else None
 
 
-def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
+def compare_heads(chains: ComparedChains, turn: Turn) -> Pair | None:
     """Return the verdict on the first request of a chain against the same program's head in another one.
 
     The heads differ only by a clock, an id, a count or an order, without which the later request would have read the
@@ -90,18 +76,24 @@ def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
     """
     if turn.basis is not None or not turn.prompt.head:
         return None
-    for start in islice(_list_similar_starts(others, turn), _TRIED):
-        pair = others.compare(start, turn)
+    paths = [segment.path for segment in turn.prompt.head]
+    similar = (  # whose head has the same parts, and may still be in the cache; the last start is the turn's own
+        start for start in [*chains.starts][-2::-1]
+        if (pause := counts.pause_between(start, turn)) is not None and pause <= _lifetime(start)
+        and cache_scope(start) == cache_scope(turn) and [segment.path for segment in start.prompt.head] == paths
+    )  # fmt: skip
+    for start in islice(similar, _TRIED):
+        pair = chains.compare_alone(start, turn)
         causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
         if pair is None or not causes:
             continue
         found = [cause for lead in causes for cause in (lead, *lead.also)]  # requests sent together may differ, too
         if not all(cause.code in BY_CHANCE or cause.evidence.fix_detail() == "order" for cause in found):
             continue
-        lost = lost_of_head(pair, others.rules)
+        lost = lost_of_head(pair, chains.dated)
         has_lasted = any(
             (counts.pause_between(other, start) or 0.0) > _lifetime(start)
-            for other in others.starts if other.prompt.head == start.prompt.head
+            for other in chains.starts if other.prompt.head == start.prompt.head
         )  # fmt: skip
         if lost > counts.DROP and not has_lasted:
             cacheable = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
@@ -113,22 +105,11 @@ def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
     return None
 
 
-def _list_similar_starts(others: OtherChains, turn: Turn) -> Iterator[Turn]:
-    """Yield the earlier first requests whose head has the same parts, and may still be in the cache; latest first."""
-    scope, paths = cache_scope(turn), [segment.path for segment in turn.prompt.head]
-    for start in [*others.starts][-2::-1]:  # the last one is the turn's own
-        pause = counts.pause_between(start, turn)
-        if pause is None or pause > _lifetime(start) or cache_scope(start) != scope:
-            continue
-        if [segment.path for segment in start.prompt.head] == paths:
-            yield start
-
-
 def _lifetime(turn: Turn) -> float:
     return counts.lifetime(turn, None) or counts.FIVE_MINUTES
 
 
-def compare_log_summary(others: OtherChains, turn: Turn) -> Pair | None:
+def compare_log_summary(chains: ComparedChains, turn: Turn) -> Pair | None:
     """Return the verdict on a log's request for a summary that read less than half of its conversation's cached tokens.
 
     It is a call of the client's own that sends most of the conversation to the same model within five minutes. Chains
@@ -137,7 +118,7 @@ def compare_log_summary(others: OtherChains, turn: Turn) -> Pair | None:
     document, read = turn.chain.removeprefix(UTILITY).partition("-")[2], counts.first_pass_read(turn.usage)
     if turn.basis is None or read is None or not turn.chain.startswith(UTILITY):
         return None
-    ends = others.ends_of(f"{MAIN}-{document}" if document else MAIN)
+    ends = chains.ends_of(f"{MAIN}-{document}" if document else MAIN)
     pauses = [(counts.pause_between(end, turn), end) for end in ends]  # the log may have the next turns before
     earlier = [(pause, end) for pause, end in pauses if pause is not None and pause >= 0]
     if not earlier:
@@ -152,13 +133,13 @@ def compare_log_summary(others: OtherChains, turn: Turn) -> Pair | None:
     return _judge_across_chains(last, turn, cause)
 
 
-def compare_parallel(others: OtherChains, turn: Turn) -> Pair | None:
+def compare_parallel(chains: ComparedChains, turn: Turn) -> Pair | None:
     """Return the verdict on the first request of a log's chain that another chain's began too late to serve."""
     usage = turn.usage
     if turn.basis is None or usage is None or usage.read_tokens is None or not may_be_read(turn):
         return None
     size = _head_tokens(turn)
-    for start in [*others.log_starts][:-1]:  # the last one is the turn's own
+    for start in [*chains.log_starts][:-1]:  # the last one is the turn's own
         seconds = seconds_before_answer(start, turn)
         if seconds is None or start.model != turn.model:
             continue
@@ -179,8 +160,8 @@ def may_be_read(turn: Turn) -> bool:
 
 def _judge_across_chains(previous: Turn, turn: Turn, cause: Cause) -> Pair:
     """Return the verdict on turns of two chains of a log, whose prompts are not compared."""
-    facts = PairFacts(previous, turn, EXTENDED, counts.shortfall(previous, turn), comparable=True)
-    return judge_unmeasured(facts, (cause,), facts.fell)
+    short = counts.shortfall(previous, turn)
+    return judge_unmeasured(PairFacts(previous, turn, EXTENDED, short, comparable=True, short=short), (cause,))
 
 
 def _head_tokens(turn: Turn) -> int:

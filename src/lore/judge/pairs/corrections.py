@@ -14,12 +14,11 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
-from lore.cache.prices import MILLION, Price
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import MILLION, DatedRules, minimum_tokens
 from lore.cache.served import is_transcript, served_by
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
-from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, find_dispute, is_remark, lost_tokens
+from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
@@ -56,7 +55,6 @@ class PairMeasures(Struct, frozen=True):
     sums: PairSums
     cacheable_bytes: int  # bytes of the previous prompt that were to be cached
     per_token: float  # bytes per token of the current prompt
-    short: int | None  # tokens by which the read is smaller than the cached prompt; None: unknown
     tail: ReplacedTail | None  # what was removed from the end of the previous prompt before it was compared
     remarks: Remarks
 
@@ -87,7 +85,7 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
 
     No cache holds a part of a block. A change at an earlier place, or of a parameter, costs everything after it.
     """
-    facts, short = measures.facts, measures.short
+    facts, short = measures.facts, measures.facts.short
     block = counts.block_tokens(facts.previous)
     if facts.fell or not facts.comparable or (short is not None and short > block):
         return causes
@@ -109,7 +107,7 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
 def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
     """Mark breaks in the bytes as expected if usage shows that all of the previous prompt was read."""
     facts = measures.facts
-    if measures.short != 0 or not counts.read_everything(facts.previous, facts.current):
+    if facts.short != 0 or not counts.read_everything(facts.previous, facts.current):
         return causes
     return tuple([
         replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
@@ -171,12 +169,6 @@ def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> e.LookbackEx
         return None
     is_elsewhere = find_named_route(facts) is not None or find_missing_answers(facts) is not None
     return None if is_elsewhere else measure_lookback(facts)
-
-
-def find_disagreement(measures: PairMeasures, causes: _Causes) -> e.Disputed | None:
-    """Return that bytes, usage and the provider's verdict contradict one another."""
-    common_bytes = measures.sums.common + measures.facts.overlap.common_bytes
-    return find_dispute(measures.facts, causes, common_bytes / measures.per_token)
 
 
 # answers that an agent sends back otherwise than the model wrote them
@@ -312,8 +304,9 @@ def _excuse(cause: Cause, qualifier: Qualifier, **changes: Any) -> Cause:
 def add_prices(pair: Pair, state: ChainState) -> Pair:
     """Return the pair with its price if tokens were lost, and dollars in a replaced tail or a cold compaction.
 
-    A replaced tail is counted in the state. A recorded request without usage has the price of its estimated size, with
-    the lost tokens written again if it has breakpoints.
+    A replaced tail, which is counted in the state, gets its cost a day; a compaction that was requested after the cache
+    had expired ("cold") its cost, and the cost if the lost tokens had been read ("warm"). A recorded request without
+    usage has the price of its estimated size, with the lost tokens written again if it has breakpoints.
     """
     turn, daily = pair.current, 0.0  # replaced tails of the chain a day; 0: unknown
     has_tail = any(cause.code == Code.TAIL_REPLACED for cause in pair.causes)
@@ -327,33 +320,25 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
     price = price_of(state.rules(), turn, size=size) if is_priced else None
     if price is None:
         return pair
-    causes = tuple([_add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
-    priced_as = None
+    causes, priced_as, usage = list[Cause](), None, turn.usage
+    for cause in pair.causes:
+        evidence = cause.evidence
+        if isinstance(evidence, e.TailReplaced) and daily and price.uncached is not None:
+            evidence = replace(
+                evidence, dollars_a_day=round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)
+            )
+        elif isinstance(evidence, e.ColdCompaction) and usage is not None and not usage.iterations:
+            paid = price.of(replace(usage, output_tokens=0, server_tools=()))
+            rebilled = paid_again(price, usage, lost)
+            if paid is not None and rebilled is not None:
+                warm = round(float(paid) - rebilled, 6)
+                evidence = replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm)
+        causes.append(replace(cause, evidence=evidence))
     if turn.usage is None and lost:
         written = lost if turn.prompt.has_breakpoints else 0
         hour = written if counts.asked_lifetime(turn) == counts.ONE_HOUR else 0
         priced_as = Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour)
-    return replace(pair, causes=causes, price=price, priced_as=priced_as)
-
-
-def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lost: int | None) -> Cause:
-    """Return the cause with dollars in its evidence, if it is a replaced tail or a cold compaction.
-
-    A tail gets its cost a day at `daily` replaced tails a day (0: unknown). A compaction that was requested
-    after the cache had expired ("cold") gets its cost, and the cost if the `lost` tokens had been read ("warm").
-    """
-    evidence = cause.evidence
-    if isinstance(evidence, e.TailReplaced) and daily and price.uncached is not None:
-        dollars = round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)
-        return replace(cause, evidence=replace(evidence, dollars_a_day=dollars))
-    if not isinstance(evidence, e.ColdCompaction) or usage is None or usage.iterations:
-        return cause
-    paid = price.of(replace(usage, output_tokens=0, server_tools=()))
-    rebilled = paid_again(price, usage, lost)
-    if paid is None or rebilled is None:
-        return cause
-    warm = round(float(paid) - rebilled, 6)
-    return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
+    return replace(pair, causes=tuple(causes), price=price, priced_as=priced_as)
 
 
 def mark_alternating(pair: Pair, state: ChainState) -> Pair:
@@ -364,25 +349,20 @@ def mark_alternating(pair: Pair, state: ChainState) -> Pair:
     """
     causes: list[Cause] = []
     for cause in pair.causes:
-        change = None if is_remark(cause) or "alternates" in cause.qualifiers else _change_of(cause.evidence)
-        if change is not None:
+        evidence, before, after = cause.evidence, tuple[object, ...](), tuple[object, ...]()
+        if isinstance(evidence, ToolsChanged):
+            if not (evidence.changed or evidence.reordered or evidence.unnamed):
+                before, after = evidence.removed, evidence.added
+        elif evidence.quoted_change() is None:  # text may come back by chance, as a list of recent files does
+            fields = asdict(evidence)
+            before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
+            after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
+            if all(isinstance(value, int | float) for value in before):  # numbers may repeat by chance
+                before = after
+        if before != after and not is_remark(cause) and "alternates" not in cause.qualifiers:
             key = cause.code, cause.position, cause.path
-            if state.changes.get(key) == change[::-1]:
+            if state.changes.get(key) == (after, before):
                 cause = replace(cause, qualifiers=(*cause.qualifiers, "alternates"))
-            state.changes[key] = change
+            state.changes[key] = before, after
         causes.append(cause)
     return replace(pair, causes=tuple(causes))
-
-
-def _change_of(evidence: e.Evidence) -> _Values | None:
-    """Return what evidence shows before and after a change; None if it does not show both."""
-    if isinstance(evidence, ToolsChanged):
-        is_swap = not (evidence.changed or evidence.reordered or evidence.unnamed)
-        return (evidence.removed, evidence.added) if is_swap and (evidence.removed or evidence.added) else None
-    if evidence.quoted_change() is not None:  # text may come back by chance, as a list of recent files does
-        return None
-    fields = asdict(evidence)
-    before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
-    after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
-    may_repeat_by_chance = all(isinstance(value, int | float) for value in before)
-    return None if may_repeat_by_chance or before == after else (before, after)

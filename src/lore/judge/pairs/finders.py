@@ -12,7 +12,7 @@ place of its text in the history.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from lore.cache.falls import find_fall, version_of
 from lore.cache.lookback import POSITIONS, is_claude, kind_of, lookback_gap, lookback_rule
 from lore.cache.served import normal_name
 from lore.judge.pairs import outside
-from lore.judge.pairs.pair import ESTIMATE_FACTOR, PairFacts
+from lore.judge.pairs.pair import ESTIMATE_FACTOR, PairFacts, can_lead, provider_cause
 from lore.judge.pairs.rewrites import find_rewrite, find_sealed_summary
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model import differences as d
@@ -30,7 +30,6 @@ from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.items import ImageBlock
 from lore.model.providers import is_same_model, without_platform
-from lore.model.state import Sign
 from lore.model.turn import Prompt, Segment
 from lore.prefix.likeness import mark_answers
 from lore.prefix.overlap import byte_size
@@ -65,24 +64,17 @@ def find_rewritten_history(facts: PairFacts) -> Cause | None:
     return find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
 
 
-def find_model_of_other_api(facts: PairFacts) -> e.ModelChanged | None:
-    """Return that another API and another model were asked."""
+def find_other_api(facts: PairFacts, cause: Literal["model", "provider", "api"]) -> e.Evidence | None:
+    """Return that two APIs were asked: for another model, at another provider that the log names, or only so."""
     before, after = facts.previous.prompt, facts.current.prompt
-    if before.dialect == after.dialect or without_platform(before.model) == without_platform(after.model):
+    if before.dialect == after.dialect:
         return None
-    return e.ModelChanged(before.model, after.model)
-
-
-def find_provider_of_other_api(facts: PairFacts) -> e.Evidence | None:
-    """Return that the log names another provider, whose API has another form."""
-    is_same = facts.previous.prompt.dialect == facts.current.prompt.dialect
-    return None if is_same else find_other_provider(facts)
-
-
-def find_other_api(facts: PairFacts) -> e.Rerouted | None:
-    """Return that the requests have the forms of two APIs."""
-    before, after = facts.previous.prompt.dialect, facts.current.prompt.dialect
-    return None if before == after else e.Rerouted(endpoint_before=before, endpoint_after=after)
+    if cause == "model":
+        is_same = without_platform(before.model) == without_platform(after.model)
+        return None if is_same else e.ModelChanged(before.model, after.model)
+    if cause == "provider":
+        return find_other_provider(facts)
+    return e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
 
 
 def find_cold_compaction(facts: PairFacts) -> Cause | None:
@@ -99,10 +91,13 @@ def find_cold_compaction(facts: PairFacts) -> Cause | None:
     read, cached = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
     # tokens that a request of this length could have read right after the conversation
     warm = cached if usage.first_pass.uncached_tokens is None else min(cached, counts.prompt_tokens(usage.first_pass))
+    # less than half was read, or no more than the head that both share
+    is_little = read <= counts.TOLERANCE_TOKENS or 2 * read < warm or _is_within_head(facts, read)
+    is_little = is_little and warm - read > counts.TOLERANCE_TOKENS
     marks = previous.prompt.breakpoints, current.prompt.breakpoints
     if all(marks) and facts.overlap.common > marks[0][-1]:  # everything that was to be cached is in this one, too
         differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
-    elif facts.overlap.is_covered or not _reads_little(facts, read, warm):
+    elif facts.overlap.is_covered or not is_little:
         differs = ()
     else:
         heads = [
@@ -114,13 +109,6 @@ def find_cold_compaction(facts: PairFacts) -> Cause | None:
         return None
     evidence = e.ColdCompaction(differs, cached, read, warm)
     return Cause(Code.COLD_COMPACTION, "messages", evidence, facts.overlap.common, strength="strong")
-
-
-def _reads_little(facts: PairFacts, read: int, warm: int) -> bool:
-    """Return whether less than half of the `warm` tokens was read, or no more than the head that both share."""
-    if warm - read <= counts.TOLERANCE_TOKENS:
-        return False
-    return read <= counts.TOLERANCE_TOKENS or 2 * read < warm or _is_within_head(facts, read)
 
 
 def _is_within_head(facts: PairFacts, read: int) -> bool:
@@ -243,28 +231,9 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
 # the log
 
 
-def find_cleared_results(facts: PairFacts) -> e.RecordedChange | None:
-    """Return that the log records a clearing that names its results."""
-    code = Code.TOOL_RESULT_REWRITTEN
-    return next((e.RecordedChange(code, event.detail) for event in facts.current.changes if event.cause == code), None)
-
-
-def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
-    """Return that only the beginning of the history is the same."""
-    state = facts.state
-    if state is None or state.unchanged >= state.entries:
-        return None
-    return e.HistoryShrank(state.unchanged, state.entries)
-
-
-def sign_of(facts: PairFacts, name: str) -> Sign | None:
-    """Return the sign of this name that the log has at the current turn; None without one."""
-    return next((sign for sign in facts.current.signs if sign.name == name), None)
-
-
 def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
     """Return the evidence of a sign at the current turn, by its name (`model.state.SIGNS`)."""
-    sign = sign_of(facts, name)
+    sign = facts.sign(name)
     if sign is None:
         return None
     names = (*sign.names, *sign.removed)
@@ -278,7 +247,7 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
 
 def find_other_provider(facts: PairFacts) -> e.Evidence | None:
     """Return that the log names another provider for the current request."""
-    sign = sign_of(facts, "provider")
+    sign = facts.sign("provider")
     is_back = sign is not None and sign.before == sign.after != ""  # it changed twice since the previous request
     return None if is_back else find_signal("provider", facts)
 
@@ -288,7 +257,7 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
 
     Also of one after which reads were not counted: a tool search in older versions.
     """
-    sign, state = sign_of(facts, name), facts.state
+    sign, state = facts.sign(name), facts.state
     if sign is None or state is None or state.implicit:
         return None
     fall = find_fall(
@@ -299,41 +268,25 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
     return find_signal(name, facts) if fall is not None or not is_counted else None
 
 
-def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
-    """Return that no answer to the first prompt holds thinking, in versions with which the next prompt's read fell."""
-    signal = placed_signal(facts, "first-without-thinking", is_delayed=False)
-    return None if signal is None else e.FirstWithoutThinking()
-
-
-def find_teammate(facts: PairFacts) -> e.SignSeen | None:
-    """Return that the session is a teammate's, at a request with which the reads of most teammates fell."""
-    return None if placed_signal(facts, "teammate", is_delayed=False) is None else e.SignSeen("teammate")
-
-
 def find_resume(facts: PairFacts) -> e.Evidence | None:
     """Return that the session was resumed; in caches without breakpoints reads fall as often without it."""
-    is_implicit = facts.state is not None and facts.state.implicit
-    return None if is_implicit else find_signal("resume", facts)
+    return None if facts.is_implicit else find_signal("resume", facts)
 
 
-def placed_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
-    """Return a signal with its place; `is_delayed`: it came before this prompt of the user's, so its text may move."""
-    signals = () if facts.state is None else facts.state.signals
-    return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
-
-
-def read_ends_at(facts: PairFacts, signal: Signal) -> bool:
+def read_ends_at(facts: PairFacts, signal: Signal | None) -> bool:
     """Return whether the read ends exactly where the text of a signal was, and after the head.
 
     The head, which other sessions keep in the cache, is read after any change of the history.
     """
+    if signal is None:
+        return False
     head = 0 if facts.state is None else facts.state.shared_head or 0
     return facts.read == signal.read_if_moved == signal.tokens_before and (facts.read or 0) > head
 
 
 def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     """Return that a skill was used since the user's last prompt, in versions that move its text."""
-    skill, model = placed_signal(facts, "skill"), normal_name(facts.current.model)
+    skill, model = facts.signal("skill"), normal_name(facts.current.model)
     if skill is None or find_fall("skill", at_prompt=True, is_first=False, version=skill.version, model=model) is None:
         return None
     return e.SignSeen("skill")
@@ -346,7 +299,7 @@ _VERIFICATIONS = ("A preview server is running. Before ending", "No preview serv
 
 def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the next user message, by the name of its signal."""
-    hook = placed_signal(facts, name)
+    hook = facts.signal(name)
     if hook is None:
         return None
     is_unreached = facts.read == hook.read_if_moved and (hook.tokens_before or 0) > (facts.read or 0)
@@ -419,7 +372,7 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
 
     Everything after the first omitted block is another prompt; the billed total may have shrunk by the thinking.
     """
-    dropped, state, entries = placed_signal(facts, "reasoning"), facts.state, None
+    dropped, state, entries = facts.signal("reasoning"), facts.state, None
     if state is None and facts.omits_thinking and begins_user_turn(facts.current.prompt):
         first = _first_reasoning(facts.previous.prompt, lambda segment: kind_of(segment) == "thinking")
         entries = None if first is None else first[1]
@@ -427,11 +380,9 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
         entries = dropped.entries
     if entries is None:
         return None
-    usages = (facts.previous.usage, facts.current.usage and facts.current.usage.first_pass)
-    before, after = (None if usage is None else counts.total(usage) for usage in usages)
-    if before is None or after is None or before <= after:
-        return e.ThinkingOmitted(entries, None, None)
-    return e.ThinkingOmitted(entries, before, after)
+    before, after = facts.totals
+    has_shrunk = before is not None and after is not None and before > after
+    return e.ThinkingOmitted(entries, *(facts.totals if has_shrunk else (None, None)))
 
 
 def find_first_image(facts: PairFacts, *, in_log: bool) -> e.FirstImage | None:
@@ -441,7 +392,7 @@ def find_first_image(facts: PairFacts, *, in_log: bool) -> e.FirstImage | None:
     """
     current = facts.current
     if in_log:
-        is_first = sign_of(facts, "image") is not None and "image" not in facts.tallies
+        is_first = facts.sign("image") is not None and "image" not in facts.tallies
         return e.FirstImage() if is_first and facts.state is not None and not facts.state.implicit else None
     if current.is_rebuilt or not is_claude(current) or not _is_within_head(facts, facts.read or 0):
         return None
@@ -493,8 +444,7 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     if not shrunk.boundary and not facts.has_tool_call:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
-    image = placed_signal(facts, "image")
-    if image is not None and read_ends_at(facts, image):
+    if read_ends_at(facts, facts.signal("image")):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
     if find_resume(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
@@ -503,13 +453,11 @@ def find_removed(facts: PairFacts) -> Cause | None:
 
 
 def _shrunk_total(facts: PairFacts, least: int = SHRANK) -> e.TotalShrank | None:
-    previous, current = facts.previous.usage, facts.current.usage
-    before = None if previous is None else counts.total(previous)
-    after = None if current is None else counts.total(current.first_pass)
+    before, after = facts.totals
     if before is None or after is None or before - after <= least:
         return None
-    boundary = sign_of(facts, "micro-compaction") is not None
-    return e.TotalShrank(before, after, counts.cached(previous) or 0, boundary=boundary)
+    boundary = facts.sign("micro-compaction") is not None
+    return e.TotalShrank(before, after, counts.cached(facts.previous.usage) or 0, boundary=boundary)
 
 
 def _has_same_history(facts: PairFacts) -> bool:
@@ -519,7 +467,7 @@ def _has_same_history(facts: PairFacts) -> bool:
         return False
     if state is not None and (state.unchanged < state.entries or state.head_changed):
         return False
-    return previous.usage is not None and current.usage is not None and placed_signal(facts, "reasoning") is None
+    return previous.usage is not None and current.usage is not None and facts.signal("reasoning") is None
 
 
 # what the read rules out
@@ -552,11 +500,6 @@ def head_was_missed(facts: PairFacts) -> RuledOut | None:
     return RuledOut("the read falls below tools and system prompt", out=True, count=read, limit=state.min_read)
 
 
-def head_not_ended(facts: PairFacts) -> RuledOut | None:
-    """Return that a change of all messages is ruled out: the read does not end at tools and system prompt."""
-    return head_was_read(facts) or head_was_missed(facts)
-
-
 def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     """Return that expiry is ruled out: an entry older than the lifetime was read, or all before dropped reasoning.
 
@@ -570,3 +513,50 @@ def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     if limit is None or read < limit:
         return None
     return RuledOut("the read reaches a breakpoint that is as old", out=True, count=read, limit=limit)
+
+
+# second kinds of evidence, each of which confirms a weak cause
+
+
+def verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether the provider says that the client changed the section of the cause."""
+    verdict = provider_cause(facts)
+    return verdict is not None and can_lead(cause.code, cause.section, verdict.section)
+
+
+def read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
+    """Return whether the read is the head that other conversations keep in the cache, or up to `most` tokens more."""
+    head = None if facts.state is None else facts.state.shared_head
+    return head is not None and facts.read is not None and 0 <= facts.read - head <= most
+
+
+def fell_each_time(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether this session showed the cause's signal at least twice before, and its reads fell each time."""
+    signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) else "tools-delta"
+    tally = facts.tallies.get(signal)
+    return tally is not None and tally.fell == tally.times >= 2
+
+
+# Signals of a restart that may be something else. Tool servers that are not connected: a process began, or a server
+# dropped out. A desktop app's process had ended: 8 of 14 reads fell (47 public sessions).
+_AMBIGUOUS = frozenset(("pendingMcpServers", "last-prompt"))
+
+
+def surely_restarted(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the log records that the client's process ended or began, or has two kinds of signals of it."""
+    restart = facts.sign("restart")
+    names = () if restart is None else restart.names
+    others = (facts.sign(name) for name in ("resume", "client-version"))
+    return len(names) > 1 or not _AMBIGUOUS.issuperset(names) or any(others)
+
+
+# Signals of changes in tools and system prompt, after which the head may be all that is read.
+_HEAD_SIGNALS = frozenset(
+    ("client-version", "restart", "tools-delta", "instructions-delta", "remote-control", "resume")
+)
+
+
+def lookback_missed_hook(facts: PairFacts, cause: Cause) -> bool:
+    """Return whether a hook's text is out of the lookback's reach, and no other signal explains a read of the head."""
+    is_unreached = isinstance(cause.evidence, e.HookText) and cause.evidence.unreached is not None
+    return is_unreached and not any(sign.name in _HEAD_SIGNALS for sign in facts.current.signs)

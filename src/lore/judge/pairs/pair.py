@@ -1,29 +1,45 @@
 """Two successive turns: the facts that are known of them, and the verdict on them.
 
 `PairFacts` are the facts before two turns are judged; a `Pair` holds the causes that were found and the cost of each.
-Usage decides how much was lost; bytes decide only if usage is not recorded. If bytes, usage and the provider's verdict
+Usage decides how much was lost; bytes decide only if usage is not recorded. What was new in the prompt, or taken out
+of it, was never in the cache and is no loss (`limit_rebilled`). If bytes, usage and the provider's verdict
 contradict one another, that is reported (LORE302). A verdict `unavailable` is no contradiction, as it often is no miss,
 nor is one about tools and system prompt in a transcript, which lacks both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.prices import Price
+from lore.cache.rules import DatedRules, Price, minimum_tokens
+from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
+from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.events import Usage
 from lore.model.evidence import Disputed, ProviderSaid
+from lore.model.items import CompactDivider, is_absent, is_blank
 from lore.model.providers import provider_of
-from lore.model.turn import Turn
-from lore.prefix.overlap import Overlap, PairSums, byte_size, count_cached_segments, locate_difference
+from lore.model.state import Sign
+from lore.model.turn import Segment, Turn
+from lore.prefix.overlap import (
+    ChainSums,
+    Overlap,
+    PairSums,
+    byte_size,
+    count_cached_segments,
+    list_new_segments,
+    locate_difference,
+    split_fresh_segments,
+)
 
 if TYPE_CHECKING:
+    from lore.cache.transcript_history import Signal
     from lore.cache.transcripts import TurnState
 
 # Anthropic's verdicts that the client changed something, and the section that each is about.
@@ -49,6 +65,14 @@ REMARKS = frozenset((
 ))  # fmt: skip
 
 
+def with_read_tokens(turn: Turn, tokens: int) -> Turn:
+    """Return a turn as if it had read the first `tokens` of its prompt, or as many as it read if these are more."""
+    usage = turn.usage or Usage()
+    end = max(tokens, usage.read_tokens or 0)
+    uncached = counts.prompt_tokens(usage) - end
+    return replace(turn, usage=replace(usage, read_tokens=end, uncached_tokens=uncached))
+
+
 class Tally(Struct, frozen=True):
     """How often a signal occurred in a session, and how often the read fell then."""
 
@@ -67,6 +91,7 @@ class PairFacts(Struct, frozen=True):
     overlap: Overlap
     fell: int | None  # tokens by which the read fell (`counts.significant_fall`); 0: it did not; None: unknown
     comparable: bool  # the current turn directly follows the previous one, so that their usages can be compared
+    short: int | None = None  # tokens by which the read is smaller than what was cached; None: unknown
     lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
     hour_end: int | None = None  # where entries that live an hour end, if entries of five minutes follow them
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
@@ -88,6 +113,27 @@ class PairFacts(Struct, frozen=True):
     @property
     def verdict(self) -> ProviderSaid | None:
         return provider_verdict(self.current)
+
+    @property
+    def totals(self) -> tuple[int | None, int | None]:
+        """Tokens of both prompts by their usage; None if unknown."""
+        previous, current = self.previous.usage, self.current.usage
+        before = None if previous is None else counts.total(previous)
+        return before, None if current is None else counts.total(current.first_pass)
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether the state of a log is known, and its cache has no breakpoints."""
+        return self.state is not None and self.state.implicit
+
+    def sign(self, name: str) -> Sign | None:
+        """Return the sign of this name that the log has at the current turn; None without one."""
+        return next((sign for sign in self.current.signs if sign.name == name), None)
+
+    def signal(self, name: str, *, is_delayed: bool = True) -> Signal | None:
+        """Return a signal with its place; `is_delayed`: it came before this prompt of the user's, and may move now."""
+        signals = () if self.state is None else self.state.signals
+        return next((signal for signal in signals if (signal.name, signal.is_delayed) == (name, is_delayed)), None)
 
 
 def provider_verdict(turn: Turn) -> ProviderSaid | None:
@@ -173,8 +219,9 @@ def is_remark(cause: Cause) -> bool:
 def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
     """Return the tokens that a cause of a pair cost, and whether they are `recorded` or `estimated`.
 
-    Usage decides: if everything that was cached was read, nothing was lost. If writes are not reported, the cached
-    tokens are unknown, and bytes decide. The result is at most the tokens sent and not read, and at most `rebilled`.
+    Usage decides: if everything that was cached was read, nothing was lost. If writes are not reported, all whole
+    blocks after the read are lost; only those after the change, by its bytes, if the read is far below the unchanged
+    beginning or the cause is expected. The result is at most the tokens sent and not read, and at most `rebilled`.
     """
     if pair.uncacheable or is_remark(cause):
         return 0, "recorded" if pair.fell is not None else "estimated"
@@ -185,32 +232,25 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
         previous, current, unbilled = pair.previous, pair.current, 0
         is_lost = cause.lost and (previous.chain == current.chain or not len(previous.prompt.messages))
         if is_lost and not counts.bills_writes(previous) and not counts.read_everything(previous, current):
-            unbilled, source = _unread(pair, cause, tokens)
+            tools, is_system = 0, cause.section == "system" and previous.basis is None
+            provider = provider_of(previous.call.endpoint, previous.model, previous.dialect)
+            if is_system and previous.dialect != "anthropic" and provider not in _TOOLS_FIRST:
+                # DeepSeek, where a date in the system prompt lost them, and templates as of Qwen write them after it
+                head = previous.prompt.head[: previous.prompt.tool_count]
+                tools = round(sum(map(byte_size, head)) / pair.bytes_per_token)
+            size, block = counts.prompt_tokens(previous.usage), counts.block_tokens(previous)
+            read, same = counts.first_pass_read(current.usage) or 0, size - tokens - tools
+            is_far = (read + block) * ESTIMATE_FACTOR < same and same > counts.TOLERANCE_TOKENS
+            if is_far or cause.kind == "expected":  # only the tokens after the change
+                unbilled, source = min(tokens, size - read), "estimated"
+            else:  # all whole blocks after the read
+                unbilled, source = size // block * block - read, "recorded"
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
     own_breakpoints = cause.code != Code.COLD_COMPACTION  # its misplaced breakpoint is the cause
     tokens = counts.capped_by_usage(pair.current.usage, tokens, own_breakpoints=own_breakpoints)
     if pair.rebilled is not None and pair.rebilled < tokens:
         tokens, source = pair.rebilled, "estimated"
     return tokens, source
-
-
-def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
-    """Return how many tokens of the previous prompt were not read, if usage reports no writes; source as `lost_tokens`.
-
-    Recorded are all whole blocks after the read. Only the `tokens` after the change, estimated from bytes, count if the
-    read is far below the unchanged beginning, or the cause is expected.
-    """
-    turn, tools = pair.previous, 0
-    is_system = cause.section == "system" and turn.basis is None and turn.dialect != "anthropic"
-    if is_system and provider_of(turn.call.endpoint, turn.model, turn.dialect) not in _TOOLS_FIRST:
-        # DeepSeek, where a date in the system prompt lost them, and chat templates such as Qwen's write tools after it
-        tools = round(sum(map(byte_size, turn.prompt.head[: turn.prompt.tool_count])) / pair.bytes_per_token)
-    size, block = counts.prompt_tokens(turn.usage), counts.block_tokens(turn)
-    read, same = counts.first_pass_read(pair.current.usage) or 0, size - tokens - tools
-    is_far = (read + block) * ESTIMATE_FACTOR < same and same > counts.TOLERANCE_TOKENS
-    if is_far or cause.kind == "expected":
-        return min(tokens, size - read), "estimated"
-    return size // block * block - read, "recorded"
 
 
 # how bytes, usage and verdict contradict one another
@@ -237,29 +277,147 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> 
     if current.is_rebuilt or current.fidelity == "rendered" or any(cause.code in _OTHER_CACHE for cause in causes):
         return None
     is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
-    read, available = facts.read, counts.cached(facts.previous.usage)
+    read, available, common = facts.read, counts.cached(facts.previous.usage), facts.overlap.common
     if is_break and facts.fell == 0 and read and available and available >= counts.TOLERANCE_TOKENS:
         # more was read than the bytes share: another request wrote it, or the change does not matter
         is_more = read > shared * ESTIMATE_FACTOR + counts.TOLERANCE_TOKENS
-        if is_more and facts.overlap.common < count_cached_segments(facts.previous.prompt):
+        if is_more and common < count_cached_segments(facts.previous.prompt):
             return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
-    return _verdict_disputes(facts, is_break=is_break)
-
-
-def _verdict_disputes(facts: PairFacts, *, is_break: bool) -> Disputed | None:
     verdict = facts.current.verdict
     section = None if verdict is None else CLIENT_SECTIONS.get(verdict.reason)
     if verdict is None or section is None:
         return None
-    previous, current, common = facts.previous.prompt, facts.current.prompt, facts.overlap.common
-    missed = verdict.missed_tokens or 0
+    previous, prompt, missed = facts.previous.prompt, current.prompt, verdict.missed_tokens or 0
     if section == "model":
-        return Disputed("same-model", verdict.reason, model=current.model) if previous.model == current.model else None
+        return Disputed("same-model", verdict.reason, model=prompt.model) if previous.model == prompt.model else None
     if not is_break:
         return Disputed("no-change-in-bytes", verdict.reason)
-    if facts.fell == 0 and missed > counts.TOLERANCE_TOKENS and counts.cached(facts.previous.usage):
+    if facts.fell == 0 and missed > counts.TOLERANCE_TOKENS and available:
         return Disputed("nothing-missed", verdict.reason, tokens=missed)
-    place = locate_difference(previous, current, common)
+    place = locate_difference(previous, prompt, common)
     if place is not None and place.section != section and common < count_cached_segments(previous):
         return Disputed("other-section", verdict.reason, section=place.section, path=place.path)
     return None
+
+
+def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...]) -> Pair:
+    """Return the verdict on two turns by these causes and usage alone: no prompt is built, and its bytes are 0."""
+    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, facts.short,
+                counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
+
+
+# Causes that remove content from the prompt: only content that remains and is not new is re-billed. For other causes
+# usage shows whether the prompt of a log shrank.
+_REMOVING = frozenset((
+    Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.REASONING_DROPPED_BY_TEMPLATE, Code.RESUME_RERENDERED,
+    Code.REWIND, Code.COMPACTION, Code.CHAIN_RESTARTED,
+))  # fmt: skip
+_REWRITING = (Code.COMPACTION, Code.REWIND, Code.CHAIN_RESTARTED)
+_ENDS = 512  # bytes at the beginning of a block that name its type
+# Causes that the prompt does not show: content that another cause makes unreadable is not counted with them.
+_NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
+
+
+def limit_rebilled(
+    facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums | None = None, ratio: float = counts.BYTES_PER_TOKEN
+) -> int | None:
+    """Return the most tokens of the current prompt that the previous request sent, too, and that were not read.
+
+    None if nothing limits them. Removed content is not billed again, and new content never was before. `ratio` is of
+    bytes per token; `sums` is missing if no bytes were measured.
+    """
+    codes = {cause.code for cause in causes if not is_remark(cause)}
+    if not codes.isdisjoint((Code.CACHE_EXPIRED, Code.BREAKPOINTS_MISSING)):
+        codes.update(other.code for cause in causes for other in cause.also if other.code in _REWRITING)
+    previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
+    reasoning, state = facts.signal("reasoning"), facts.state
+    is_limit = facts.is_implicit  # with breakpoints 63 of 73 such prompts read over 85 %
+    readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
+    if readable > (read or 0) and codes & _NOT_BY_PROMPT:
+        return readable - (read or 0)  # what follows it could not be read anyway
+    most = counts.prompt_tokens(None if usage is None else usage.first_pass)
+    is_same = current.is_rebuilt and previous.model == current.model  # each model counts tokens in its own way
+    has_shrunk = is_same and 0 < most < counts.sent_tokens(previous.usage)
+    if not has_shrunk and (codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes):
+        return None
+    unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
+    if unread is not None and state is not None and is_limit and state.level.why == "shrunk":
+        unread -= max(0, (state.level.tokens or 0) - (read or 0))  # another machine lacked what precedes the change
+    is_rewritten = not codes.isdisjoint(_REWRITING)
+    if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
+        grown, output = state.grown, state.output
+        if is_limit and grown.has_thinking and Code.REASONING_DROPPED_BY_TEMPLATE in codes:  # also of the last answer
+            grown = replace(grown, answer_bytes=grown.answer_bytes - grown.thinking_bytes)
+            output = min(output or most, round(grown.answer_bytes / counts.BYTES_PER_TOKEN))
+        return None if unread is None else max(0, unread - TokenRate().tokens(grown, output))
+    if sums is None:
+        return None
+    # the usage of a log includes unrecorded tools
+    per_token = counts.BYTES_PER_TOKEN if current.is_rebuilt else ratio
+    if is_rewritten:
+        return _limit_rewritten(facts, unread, per_token)
+    if facts.overlap.is_covered or Code.COLD_COMPACTION in codes:
+        return None
+    added = list_new_segments(previous.prompt, current.prompt, facts.overlap)
+    if sums.previous - sums.current + sum(map(byte_size, added)) < counts.block_tokens(previous) * ratio:
+        return None  # nothing was removed
+    new = _estimate_tokens(added, per_token)
+    return max(0, round((sums.current - sums.common) / per_token - new if unread is None else unread - new))
+
+
+def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> int:
+    """Return the most tokens that were billed again after a compaction or rewind; `unread` were not read.
+
+    If the log lacks the summary, as Codex's does, no more is billed again than the first request of the chain sent, and
+    what is left of the later content.
+    """
+    previous, current, first, read = facts.previous, facts.current, facts.first, facts.read
+    fresh, same = split_fresh_segments(previous.prompt, current.prompt, facts.overlap.common)
+    if unread is None or (read and counts.bills_writes(previous)):
+        return round(_estimate_tokens(same, per_token))  # that includes all of tools and system prompt that both share
+    most = unread - _estimate_tokens(fresh, per_token)
+    items = [entry.item for entry in (() if current.basis is None else current.basis.entries)]
+    summaries = [item.summary for item in items if isinstance(item, CompactDivider)]
+    lacks_summary = any(is_absent(summary) or is_blank(summary) for summary in summaries)
+    if lacks_summary and first is not None and first.model == current.model:
+        new = {segment.data for segment in fresh}
+        later = [part for part in split_fresh_segments(first.prompt, current.prompt, 0)[0] if part.data not in new]
+        most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
+    return max(0, round(most))
+
+
+def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
+    """Estimate the tokens of segments from their bytes, at most 1,500 for an image, whose bytes show no tokens."""
+    image = IMAGE_TOKENS * per_token
+    sizes = (min(byte_size(part), image) if b'"image' in part.data[:_ENDS] else byte_size(part) for part in segments)
+    return sum(sizes) / per_token
+
+
+def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: int) -> int:
+    """Return how many of the `cacheable` bytes cannot be read after a change of the segment at a position.
+
+    In tools and system prompt all from the last breakpoint before it is lost. In the history earlier requests left
+    entries at their own ends; where usage is recorded, it shows the read tokens.
+    """
+    prompt, overlap = facts.previous.prompt, facts.overlap
+    is_marked = prompt.breakpoints and not prompt.auto_breakpoint
+    if facts.fell is None and is_marked and position < len(prompt.head):
+        readable = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
+    else:
+        readable = measured.sum_before(position) + (overlap.common_bytes if position == overlap.common else 0)
+    return max(0, cacheable - readable)
+
+
+def lost_of_head(pair: Pair, rules: Callable[[], DatedRules]) -> int:
+    """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
+
+    What precedes the change is not lost, nor a head that is too short for a cache. May be negative: nothing was lost.
+    """
+    previous, overlap, read = pair.previous, pair.overlap, counts.first_pass_read(pair.current.usage)
+    readable, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
+    if needs_breakpoints(previous) and pair.current.prompt.has_breakpoints:
+        sizes = [sum(map(byte_size, previous.prompt.head[: place + 1])) for place in previous.prompt.breakpoints]
+        readable, end = max([size for size in sizes if size <= readable], default=0), max(sizes, default=0)
+    readable, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else readable, end))
+    least = minimum_tokens(rules(), previous) or 0
+    return 0 if read is None or end < least else round(end - max(readable, read))

@@ -82,8 +82,7 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
         return None
     if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
         return None
-    retells = purpose.retells_words if is_short else purpose.retells
-    if purpose.has_summary_heading(segment) or retells(segment, removed):
+    if purpose.has_summary_heading(segment) or purpose.retells(segment, removed, words=is_short):
         return _compaction(previous, current, begin, segment, "sums-up")
     return replace(_compaction(previous, current, begin, segment, "unclear"), override="unattributable")
 

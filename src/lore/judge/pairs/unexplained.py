@@ -51,8 +51,7 @@ def unexplained(facts: PairFacts) -> Cause:
             at_begin = not at_prompt and facts.current.number <= _BEGINNING
         evidence = e.ReadFell(min(facts.fell, reachable - read), reachable, read, at_prompt, at_begin)
     reasons = tuple(_examine(facts))
-    is_implicit = facts.state is not None and facts.state.implicit
-    is_routing = is_implicit and all(reason.out is not False for reason in reasons)
+    is_routing = facts.is_implicit and all(reason.out is not False for reason in reasons)
     code = Code.SERVER_SIDE_MISS if is_routing else Code.BILLED_READ_FELL
     also = () if dropped is None else (Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", dropped),)
     return Cause(code, None, evidence, strength="weak", ruled_out=reasons, also=also)
@@ -86,7 +85,7 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
     system = "" if current.basis is not None and current.basis.head[0] not in (None, NULL) else "system prompt, "
     unseen = "the client's own tools, " if current.fidelity == "structural" else f"{system}tools, "
     head = unseen if head_read is None else ""
-    marks = "" if facts.state is not None and facts.state.implicit else "breakpoints, "
+    marks = "" if facts.is_implicit else "breakpoints, "
     yield RuledOut(f"{head}{marks}parameters and endpoint", None)
 
 
@@ -118,10 +117,9 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
 
 def _history(facts: PairFacts) -> Iterator[RuledOut]:
     """Yield what the log and the totals say of the history."""
-    usages, state = (facts.previous.usage, facts.current.usage), facts.state
-    before, after = (None if usage is None else counts.total(usage) for usage in usages)
+    (before, after), state = facts.totals, facts.state
     has_shrunk = before is not None and after is not None and before - after > find.SHRANK
-    if has_shrunk and find.placed_signal(facts, "reasoning") is None:
+    if has_shrunk and facts.signal("reasoning") is None:
         yield RuledOut("the prompt shrank", out=False, count=after, limit=before)
     if state is None:
         return

@@ -23,8 +23,17 @@ from lore.cache.served import served_by
 from lore.judge import rules
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures, Remarks
-from lore.judge.pairs.losses import limit_rebilled, lost_bytes
-from lore.judge.pairs.pair import BY_USAGE, CLIENT_SECTIONS, Pair, PairFacts, can_lead, is_remark, provider_cause
+from lore.judge.pairs.pair import (
+    BY_USAGE,
+    CLIENT_SECTIONS,
+    Pair,
+    PairFacts,
+    can_lead,
+    is_remark,
+    limit_rebilled,
+    lost_bytes,
+    provider_cause,
+)
 from lore.judge.pairs.rewrites import ReplacedTail, find_rewind
 from lore.judge.pairs.unexplained import unexplained
 from lore.model import evidence as e
@@ -40,13 +49,12 @@ _OFTEN = 4  # times that a session has shown a signal before its reads after the
 
 
 def judge_pair(
-    facts: PairFacts, measured: ChainSums, remarks: Remarks, short: int | None, tail: ReplacedTail | None
+    facts: PairFacts, measured: ChainSums, remarks: Remarks, tail: ReplacedTail | None
 ) -> Pair:  # fmt: skip
     """Return the verdict on two turns.
 
-    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `short` is by how many
-    tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt. `remarks` remembers
-    those that are reported.
+    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `tail` was removed from
+    the previous prompt. `remarks` remembers those that are reported.
     """
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
@@ -54,7 +62,7 @@ def judge_pair(
     causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, cacheable)) for cause in causes])
     sums = measured.advance(current.prompt, overlap.common)
     per_token = counts.bytes_per_token(current, sums.current)
-    measures = PairMeasures(facts, sums, cacheable, per_token, short, tail, remarks)
+    measures = PairMeasures(facts, sums, cacheable, per_token, tail, remarks)
     for row in rules.ADJUSTMENTS:
         causes = row.ask(measures, causes)
     causes = tuple([  # usage and clocks show no place from which on bytes were lost
@@ -65,7 +73,7 @@ def judge_pair(
         causes = tuple([replace(old, strength="strong") if old.strength == "certain" else old for old in causes])
     rebilled, cached = limit_rebilled(facts, causes, sums, per_token), counts.cached(previous.usage)
     return Pair(
-        previous, current, overlap, sums, tail_bytes, causes, facts.fell, short, per_token, cached, rebilled
+        previous, current, overlap, sums, tail_bytes, causes, facts.fell, facts.short, per_token, cached, rebilled
     )  # fmt: skip
 
 
@@ -141,33 +149,24 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
             if isinstance(cause.evidence, ThinkingChanged) and cause.evidence.change == "gone" else cause
             for cause in causes
         ])  # fmt: skip
-    if not _can_change_cost(facts):
-        causes = tuple([
-            replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes
-        ])  # fmt: skip
+    # an engine that reads nothing although two prompts begin alike loses nothing by a change
+    is_silent = facts.read == 0 == counts.cached(previous.usage) and served_by(previous).provider in ENGINES
+    if is_silent and not facts.overlap.is_covered:
+        shared = [*islice(previous.prompt, facts.overlap.common)]
+        place = locate_difference(previous.prompt, current.prompt, facts.overlap.common)
+        if place is not None and place.section == "system":  # templates write tools before or after the system prompt
+            shared = [segment for segment in shared if segment.section == "system"]
+        size = sum(map(byte_size, shared)) + facts.overlap.common_bytes
+        if size / counts.BYTES_PER_TOKEN > counts.TOLERANCE_TOKENS:
+            causes = tuple([
+                replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes
+            ])  # fmt: skip
     codes = {cause.code for cause in causes if not is_remark(cause)}
     if codes == {Code.PREFIX_MOVED} and causes[0].section == "messages" and not current.is_rebuilt:
         begin = previous.prompt.messages.common(current.prompt.messages)
         edited = find_rewind(previous.prompt, current.prompt, begin, is_edit=True)
         return causes if edited is None else (edited,)
     return causes
-
-
-def _can_change_cost(facts: PairFacts) -> bool:
-    """Return whether a change can cost anything: not if an engine reads nothing although two prompts begin alike.
-
-    Templates write tools before or after the system prompt, so before a change in it only its own bytes count.
-    """
-    previous, overlap = facts.previous, facts.overlap
-    is_silent = facts.read == 0 and counts.cached(previous.usage) == 0
-    if not is_silent or overlap.is_covered or served_by(previous).provider not in ENGINES:
-        return True
-    shared = [*islice(previous.prompt, overlap.common)]
-    place = locate_difference(previous.prompt, facts.current.prompt, overlap.common)
-    if place is not None and place.section == "system":
-        shared = [segment for segment in shared if segment.section == "system"]
-    size = sum(map(byte_size, shared)) + overlap.common_bytes
-    return size / counts.BYTES_PER_TOKEN <= counts.TOLERANCE_TOKENS
 
 
 def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:

@@ -18,8 +18,6 @@ from lore.judge.findings import finding
 from lore.judge.pairs.pair import Pair
 from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws
-from lore.judge.requests.lint import Defect
-from lore.judge.requests.tool_pairs import ToolHistory
 from lore.judge.runs.reads import Shared
 from lore.model.canonical import printable
 from lore.model.cause import Place
@@ -60,14 +58,14 @@ class Laws:
         self._cached_chains = shared.cached_chains
         self._advised = shared.advised  # lint findings that were reported for an earlier chain of the recording
         self._breaches: dict[tuple[Code, str], _Breach] = {}  # by code, and by place if a request may have several
-        self._defects: list[Defect] = []  # of the first request
+        self._defects: list[request_laws.Broken] = []  # of the first request
         self._first: Turn | None = None
         self._turns = 0
         self._was_cached = False  # a usage shows a read or a write
         self._below: _Breach | None = None  # every request up to here was too short to be cached
         self._is_long = False  # a request was long enough to be cached, or its length is unknown
         self._unread, self._dollars = 0, None  # tokens not read for lack of a breakpoint, and their cost
-        self._tools = ToolHistory()
+        self._tools = request_laws.ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._foreign: list[request_laws.Foreign] = []  # of the last request
         self._is_volatile = False  # a head has text that is new in each request
@@ -137,10 +135,9 @@ class Laws:
             is_uncached = is_missing and not self._cached_chains and is_each
             yield replace(result, severity="error") if is_uncached else result
         codes = {code for code, _ in self._breaches}
-        for defect in self._defects:
-            broken = defect.broken
+        for broken in self._defects:
             is_known = broken.code in codes or (broken.code in _SHOWN_BY_NEXT and (self._turns > 1 or self._was_cached))
-            key = broken.code, broken.kind, defect.detail, broken.path.translate(_NUMBERS)
+            key = broken.code, broken.kind, broken.evidence.fix_detail(), broken.path.translate(_NUMBERS)
             if is_known or key in self._advised:
                 continue
             self._advised.add(key)

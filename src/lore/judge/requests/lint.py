@@ -20,15 +20,13 @@ from lore.cache.base import Prediction
 from lore.cache.breakpoint_rules import seconds
 from lore.cache.counts import asked_lifetime, has_unseen, lifetime_of, sent_tokens
 from lore.cache.lookback import count_positions, kind_of
-from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import DatedRules, Price, minimum_tokens
 from lore.cache.served import Served, cache_of, served_by
 from lore.cache.tree import estimated_positions
 from lore.cache.views import Count, View, Views
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests import request_laws as laws
-from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
@@ -126,8 +124,6 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     billed = sent_tokens(turn.usage)
     if upto and 0 < billed < upto[-1]:
         upto = [tokens * billed // upto[-1] for tokens in upto]
-    if name == "qwen-implicit" and turn.prompt.has_breakpoints:
-        name = "qwen"
     return Sized(turn, upto, where, name, takes_breakpoints(name), count)
 
 
@@ -175,22 +171,19 @@ def _predict_twice(sized: Sized, rules: DatedRules, at: float | None, least: int
     repeat = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
     predictor = Predictor(rules, sized.cache, count=sized.counter)
     predictor.begin_recording()
-    predictions = [predictor.predict(request).prediction for request in (blank, repeat)]
-    return [_limit(prediction, sent_tokens(turn.usage), least) for prediction in predictions]
-
-
-def _limit(prediction: Prediction, billed: int, least: int) -> Prediction:
-    """Return a prediction that fits the billed tokens of the prompt (0: unknown), of which `least` are cached."""
-    total = prediction.total
-    if not billed or total is None or total <= billed:
-        return prediction
-    read, write, hour = (
-        round((part or 0) * billed / total) for part in (prediction.read, prediction.write, prediction.write_1h)
-    )
-    if read + write < least:
-        read = write = hour = 0
-    return replace(prediction, read=read, write=write, uncached=billed - read - write,
-                   write_1h=None if prediction.write_1h is None else hour)  # fmt: skip
+    predictions, billed = list[Prediction](), sent_tokens(turn.usage)
+    for request in (blank, repeat):
+        prediction = predictor.predict(request).prediction
+        total = prediction.total
+        if billed and total is not None and total > billed:  # it has to fit the billed tokens
+            counts = prediction.read, prediction.write, prediction.write_1h
+            read, write, hour = (round((count or 0) * billed / total) for count in counts)
+            if read + write < least:
+                read = write = hour = 0
+            hour = None if prediction.write_1h is None else hour
+            prediction = replace(prediction, read=read, write=write, uncached=billed - read - write, write_1h=hour)
+        predictions.append(prediction)
+    return predictions
 
 
 def _compute_cost(price: Price | None, prediction: Prediction) -> float | None:
@@ -201,16 +194,6 @@ def _compute_cost(price: Price | None, prediction: Prediction) -> float | None:
 
 
 # rules
-
-
-class Defect(Struct, frozen=True):
-    """A broken rule with its cost in each request."""
-
-    broken: laws.Broken
-    tokens: int | None  # that are re-billed, estimated; None: unknown
-    dollars: float | None  # that these cost beyond a read of them; None: unknown
-    text: str = ""  # of the segment, for its place in the body
-    detail: str = ""  # the reason in its evidence, which selects the fix
 
 
 _REFUSED = (
@@ -240,8 +223,8 @@ class Linter:
         if cache is not None:
             cache_named(cache)  # an unknown name raises before anything is read
 
-    def defects(self, turn: Turn) -> list[Defect]:
-        """Return the faults that a request breaks; its usage is ignored."""
+    def defects(self, turn: Turn) -> list[laws.Broken]:
+        """Return the rules that a request breaks, each with its cost; its usage is ignored."""
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules(), turn, size=sized.upto[-1] if sized.upto else 0)
         faults = [
@@ -249,17 +232,16 @@ class Linter:
             *self._of_head(turn),
             *self._of_place(sized),
         ]
-        tools = ToolHistory()
+        tools = laws.ToolHistory()
         tools.read(turn.prompt)
-        orphan = tools.find_orphan(turn)
-        faults += [] if orphan is None else [orphan]
+        faults += filter(None, [tools.find_orphan(turn)])
         is_cached = all(broken.code != Code.PROMPT_UNDER_MINIMUM for broken in faults)  # else nothing can be lost
-        defects: list[Defect] = []
+        defects: list[laws.Broken] = []
         for broken in faults:
             tokens, dollars = _cost(broken, sized, price) if is_cached else (None, None)
             segment = turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
             text = "" if segment is None else _text_of(segment)
-            defects.append(Defect(broken, tokens, dollars, text, broken.evidence.fix_detail()))
+            defects.append(replace(broken, tokens=tokens, dollars=dollars, text=text))
         return defects
 
     def outlook(self, turn: Turn) -> Outlook:

@@ -1,59 +1,97 @@
-"""Reads that stay at one level while prompts grow past it (LORE307).
+"""Tokens that several requests repeat and no cache serves: reads that stay at one level, and beginnings (LORE307, 172).
 
-In: the turns of one chain. Out: one finding, for the plateau that left the most tokens unread. Rules: at least three
-reads in a row at one level (two if the chain never read anything), within a block of the cache; each request repeats
-its predecessor, and by the end more than two blocks and 2 % beyond that level, more than the model's minimum. Unless
+`Plateaus` finds reads of a chain that stay at one level while its prompts grow past it. Rules: at least three reads in
+a row at one level (two if the chain never read anything), within a block of the cache; each request repeats its
+predecessor, and by the end more than two blocks and 2 % beyond that level, more than the model's minimum. Unless
 nothing at all was read, the repeated part also grew by as much. With a cache that needs breakpoints the part up to the
 last one counts. A turn that is reported for another reason may be one of them, and its loss is not counted again; if
-something was written, LORE305 reports it. Reasons that a recorded request shows are named; a log shows none.
+something was written, LORE305 reports it. Reasons that a recorded request shows are named; a log shows none. Source: a
+llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
 
-Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
+`Beginnings` finds system prompts with tools that the first requests of at least three chains in a row repeat and none
+reads, each within five minutes of the previous one and after its answer, in caches without breakpoints. Source:
+DeepSeek V4 on vllm-ascend 0.26, whose blocks of 4,096 tokens kept no prompt of 2,000.
+
+`Siblings` finds beginnings of such first requests without a breakpoint at their end (LORE172). Rules: nothing is cached
+there without a breakpoint; an earlier request of the same model and place, sent within the lifetime of an entry, begins
+with the same segments; its last breakpoint within them covers less than they hold, by at least what the model caches;
+and the later request read no more than that breakpoint covers. Source: Anthropic's documentation: a request reads what
+an earlier one wrote at a breakpoint, nothing in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.counts import TOLERANCE_SHARE, block_tokens, first_pass_read, prompt_tokens
-from lore.cache.rules import minimum_tokens
+from lore.cache.counts import (
+    FIVE_MINUTES,
+    TOLERANCE_SHARE,
+    TOLERANCE_TOKENS,
+    block_tokens,
+    bytes_per_token,
+    first_pass_read,
+    prompt_tokens,
+)
+from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.findings import finding
+from lore.judge.pairs.outside import seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.prices import paid_again, price_of, sum_known
-from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
+from lore.judge.requests.request_laws import UNPUBLISHED, ignored_breakpoints, needs_breakpoints, path_at
 from lore.judge.runs.reads import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
+from lore.model.evidence import SharedBlock
 from lore.model.evidence.runs import PlateauReason, ReadPlateau
 from lore.model.providers import ENGINES, LLAMA_CPP
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.prefix.overlap import byte_size, iterate_from
+from lore.prefix.chains import cache_scope
+from lore.prefix.overlap import byte_size, count_shared_segments, iterate_from
 
-_FEWEST = 3  # reads at one level
+_FEWEST = 3  # reads at one level, or requests that repeat a beginning
 _FEWEST_OF_NOTHING = 2  # if the chain never read anything
 _BLOCKS = 2  # by which the repeated part exceeds that level
 # Tokens: reads of Gemini through gateways rise in steps of 7,500 to 8,200 (5 sessions; no provider documents it).
 _STEPS = {"gemini": 8192}
 _MOST_BEHIND = 64  # segments after the last breakpoint
+_COMPARED = 16  # earlier first requests
+_BEGINNINGS = 64  # that are remembered
+
+
+class _Unread(Struct, frozen=True):
+    """Tokens that requests paid for again, summed, and their cost beyond the price of reading (None: unknown)."""
+
+    tokens: int = 0
+    dollars: float | None = None
+
+    def plus(self, turn: Turn, tokens: int, rules: Callable[[], DatedRules]) -> _Unread:
+        """Add the `tokens` of a turn."""
+        dollars = paid_again(price_of(rules(), turn), turn.usage, tokens) if tokens else None
+        return _Unread(self.tokens + tokens, sum_known((self.dollars, dollars)))
+
+
+# reads that stay at one level
 
 
 class _Plateau(Struct, frozen=True):
     """Successive turns that read the same number of tokens."""
 
-    first: Turn
+    first: Turn | None  # None: there is no repetition yet
     latest: Turn
     level: int  # tokens read in each of its turns
     first_repeated: int  # tokens that the first of its turns repeats
     repeated: int  # tokens that the latest one repeats
-    differing: frozenset[str]  # fields that select a cache and differ in each of its turns
-    header: bool = True  # whether a billing header that this provider does not drop differs in each of its turns
+    differing: frozenset[str] = frozenset()  # fields that select a cache and differ in each of its turns
+    header: bool = False  # whether a billing header that this provider does not drop differs in each of its turns
     turns: int = 0
-    unread: int = 0  # tokens, summed over its turns
-    dollars: float | None = None  # their cost beyond the price of reading; None if it is unknown
+    unread: _Unread = _Unread()
 
 
 class Plateaus:
@@ -76,24 +114,22 @@ class Plateaus:
         self._has_read = self._has_read or bool(read)
         if previous is None or read is None or (turn.usage is not None and turn.usage.write_tokens):
             return
-        is_reported = pair is not None and any(not is_remark(cause) for cause in pair.causes)
+        causes = () if pair is None else pair.causes
+        is_reported = any(not is_remark(cause) for cause in causes)
         block = block_tokens(turn)
         if turn.basis is None:
-            repeated = 0 if pair is None else _repeated(pair)
+            repeated = 0 if pair is None else _count_repeated(pair)
         else:
             repeated = prompt_tokens(previous.usage) if turn.extends(previous) else 0
         if current is None or abs(read - current.level) >= block:
-            current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS))
+            current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS), header=True)
         differing = frozenset(
             name for name in current.differing if turn.basis is None and _value(last, name) != _value(turn, name)
         )  # fmt: skip
-        unread = 0 if is_reported else max(0, repeated - read)
-        dollars = paid_again(price_of(self._rules(), turn), turn.usage, unread) if unread else None
         self._current = current = replace(
             current, latest=turn, repeated=repeated, differing=differing, turns=current.turns + 1,
-            unread=current.unread + unread, dollars=sum_known((current.dollars, dollars)),
-            header=current.header and pair is not None
-            and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in pair.causes),
+            unread=current.unread.plus(turn, 0 if is_reported else max(0, repeated - read), self._rules),
+            header=current.header and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in causes),
         )  # fmt: skip
         excess, grown = repeated - current.level, repeated - current.first_repeated
         if current.turns < (_FEWEST if self._has_read else _FEWEST_OF_NOTHING) or is_reported:
@@ -102,23 +138,27 @@ class Plateaus:
         least = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
         if (min(excess, grown) if current.level else excess) <= max(least, TOLERANCE_SHARE * repeated):
             return
-        is_longest = self._longest is None or current.unread > self._longest.unread
+        is_longest = self._longest is None or current.unread.tokens > self._longest.unread.tokens
         if is_longest and repeated >= (minimum_tokens(self._rules(), turn) or 0):
             self._longest = current
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        span = self._longest
-        if span is None or (self._has_read and span.turns < _FEWEST):
-            return
-        reasons, field = _reasons(span, has_read=self._has_read)
-        cache = cache_of(span.first, served_by(span.first))
-        if not (span.level or cache or reasons or span.first.basis is None):
-            return  # this provider may have no cache, or a log may have 0 for a count that is not reported
-        others = self._has_read and not span.level
-        evidence = ReadPlateau(span.level, span.repeated, span.turns, reasons, cache, field, others)
+        span, has_read = self._longest, self._has_read
+        if span is not None and not (has_read and span.turns < _FEWEST):
+            yield from _report(span, place, has_read=has_read, read_others=has_read and not span.level)
+
+
+def _report(
+    span: _Plateau, place: Place, *, has_read: bool, read_others: bool, source: str = "recorded"
+) -> Iterator[Finding]:
+    """Yield the finding, unless a log's provider may have no cache, or report 0 for an unknown count."""
+    reasons, field = _find_reasons(span, has_read=has_read)
+    cache = cache_of(span.latest, served_by(span.latest))
+    if span.level or cache or reasons or span.latest.basis is None:
+        evidence = ReadPlateau(span.level, span.repeated, span.turns, reasons, cache, field, read_others)
         yield finding(
-            Code.READ_PLATEAU, place, evidence, at=span.first, lost_tokens=span.unread, lost_dollars=span.dollars,
-            tokens="recorded",
+            Code.READ_PLATEAU, place, evidence, at=span.first, lost_tokens=span.unread.tokens,
+            lost_dollars=span.unread.dollars, tokens=source,
         )  # fmt: skip
 
 
@@ -136,7 +176,7 @@ def _value(turn: Turn, name: str) -> bytes | str | None:
     return turn.call.answered_by if name == _PROVIDER else turn.prompt.params.get(name)
 
 
-def _repeated(pair: Pair) -> int:
+def _count_repeated(pair: Pair) -> int:
     """Return the tokens of the previous request that a cache could have kept and the current one repeats."""
     prompt, size = pair.previous.prompt, pair.bytes.previous
     common = pair.bytes.common + pair.overlap.common_bytes
@@ -148,7 +188,7 @@ def _repeated(pair: Pair) -> int:
     return round(prompt_tokens(pair.previous.usage) * common / size) if size > 0 else 0
 
 
-def _reasons(span: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, ...], str]:
+def _find_reasons(span: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, ...], str]:
     """Return the reasons in the requests why nothing more is read, and the field that differs in them."""
     turn, field = span.latest, next(iter(span.differing), "")
     provider = served_by(turn).provider
@@ -173,3 +213,112 @@ def _reasons(span: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, ..
     }
     reasons: list[PlateauReason] = [reason for reason, is_so in conditions.items() if is_so]
     return tuple(reasons) or engine, field
+
+
+# beginnings that nothing reads
+
+
+class Beginnings:
+    """Compare the first requests of the chains of one recording: their heads."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._rules, self._reads = shared.rules, shared.reads
+        self._beginnings: dict[object, _Plateau] = {}
+        self._unread_beginnings: dict[object, _Plateau] = {}
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        read, prompt = first_pass_read(turn.usage), turn.prompt
+        if turn.failed or read is None or prompt.partial or turn.fidelity not in ("wire", "parsed"):
+            return
+        key = (cache_scope(turn), prompt.head)
+        previous = self._beginnings.pop(key, None)
+        if read or needs_breakpoints(turn) or (pair is not None and pair.is_break):
+            return
+        size, head = (sum(map(byte_size, part)) for part in (prompt, prompt.head))
+        tokens = round(head / bytes_per_token(turn, size)) if size else 0
+        if tokens < max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or 0):
+            return
+        beginning, pause = (
+            _Plateau(None, turn, 0, 0, 0),
+            None if previous is None else seconds_since(previous.latest, turn),
+        )
+        if previous is not None and pause is not None and 0 < pause <= FIVE_MINUTES:
+            beginning = replace(
+                previous, first=previous.first or turn, latest=turn, repeated=tokens, turns=previous.turns + 1,
+                unread=previous.unread.plus(turn, tokens, self._rules),
+            )  # fmt: skip
+        self._beginnings[key] = beginning
+        if len(self._beginnings) > _BEGINNINGS:
+            del self._beginnings[next(iter(self._beginnings))]
+        if beginning.turns >= _FEWEST:
+            self._unread_beginnings[key] = beginning
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        for start in self._unread_beginnings.values():
+            others = self._reads.most_read(start.latest) > 0
+            yield from _report(start, place, has_read=False, read_others=others, source="estimated")
+        self._unread_beginnings.clear()
+
+
+# beginnings without a breakpoint
+
+
+class _SharedBeginning(Struct, frozen=True):
+    """A beginning that several requests share."""
+
+    turn: Turn  # the first request that paid for it again
+    block: SharedBlock  # as in that request, and how many requests paid for it again
+    unread: _Unread = _Unread()
+
+
+class Siblings:
+    """Compare the first requests of the chains of one recording: whatever they share."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._rules = shared.rules
+        self._earlier: deque[Turn] = deque(maxlen=_COMPARED)
+        self._shared: dict[tuple[str | None, str], _SharedBeginning] = {}
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Compare the first request of a chain with earlier ones, unless its head was charged already."""
+        prompt = turn.prompt
+        if turn.failed or turn.fidelity not in ("wire", "parsed") or prompt.partial or not needs_breakpoints(turn):
+            return
+        size, read = sum(map(byte_size, prompt)), first_pass_read(turn.usage)
+        is_compared = size and read is not None and (pair is None or not pair.is_break)
+        per_token = bytes_per_token(turn, size)
+        least = max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or UNPUBLISHED)
+        for earlier in reversed(self._earlier) if is_compared else ():
+            pause = seconds_since(earlier, turn)
+            if pause is None or not 0 <= pause <= FIVE_MINUTES or cache_scope(earlier) != cache_scope(turn):
+                continue
+            before, common = earlier.prompt, count_shared_segments(earlier.prompt, prompt)
+            # without the envelope of the message in which they part
+            while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
+                common -= 1
+            ends = [*[place + 1 for place in before.breakpoints], *([before.stable] if before.auto_breakpoint else [])]
+            covered = max([end for end in ends if end <= common], default=0)
+            tokens, covered_tokens = (
+                round(sum(map(byte_size, islice(prompt, end))) / per_token) for end in (common, covered)
+            )
+            lost = tokens - max(covered_tokens, read or 0)
+            if common and lost >= least:  # the latest one whose beginning this request shares and paid for again
+                path = path_at(prompt, common - 1)
+                marked = next((path_at(prompt, place) for place in prompt.breakpoints if place >= common), "")
+                new = _SharedBeginning(turn, SharedBlock(tokens - covered_tokens, 0, path, marked))
+                shared = self._shared.get((turn.model, path), new)
+                block = replace(shared.block, requests=shared.block.requests + 1)
+                unread = shared.unread.plus(turn, lost, self._rules)
+                self._shared[turn.model, path] = _SharedBeginning(shared.turn, block, unread)
+                break
+        self._earlier.append(turn)
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        for shared in self._shared.values():
+            path = shared.block.path
+            yield finding(
+                Code.SHARED_BLOCK_UNMARKED, place, shared.block, at=shared.turn, json_path=path,
+                section=path.partition("[")[0] or None, lost_tokens=shared.unread.tokens,
+                lost_dollars=shared.unread.dollars, tokens="estimated",
+            )  # fmt: skip
+        self._shared.clear()

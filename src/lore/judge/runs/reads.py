@@ -256,27 +256,18 @@ class UnreadWrites:
             self._is_silent = True
             return
         if pair is not None and pair.previous.chain == turn.chain:
-            self._add_write(turn, pair)
+            previous, pause = pair.previous, seconds_since(pair.previous, turn)
+            self._is_silent = any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes)
+            wrote = 0 if previous.usage is None else previous.usage.write_tokens or 0
+            lifetime = counts.lifetime(previous, None) or counts.FIVE_MINUTES
+            is_explained = any(cause.code not in UNEXPLAINED and not is_remark(cause) for cause in pair.causes)
+            if wrote and pause is not None and counts.SOON < pause <= lifetime and not is_explained:
+                self._first = self._first or previous  # this turn could have read it
+                self._tokens += wrote
+                self._lost += 0 if pair.is_break else wrote
+                self._writes += 1
         if usage is not None and usage.write_tokens:
             self._base = min(read or 0, read or 0 if self._base is None else self._base)
-
-    def _add_write(self, turn: Turn, pair: Pair) -> None:
-        """Count the previous turn's write as unread, if this turn could have read it."""
-        previous = pair.previous
-        if any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes):
-            self._is_silent = True
-            return
-        wrote = 0 if previous.usage is None else previous.usage.write_tokens or 0
-        pause = seconds_since(previous, turn)
-        lifetime = counts.lifetime(previous, None) or counts.FIVE_MINUTES
-        if not wrote or pause is None or not counts.SOON < pause <= lifetime:
-            return
-        if any(cause.code not in UNEXPLAINED and not is_remark(cause) for cause in pair.causes):
-            return
-        self._first = self._first or previous
-        self._tokens += wrote
-        self._lost += 0 if pair.is_break else wrote
-        self._writes += 1
 
     def findings(self, place: Place) -> Iterator[Finding]:
         turn = self._first

@@ -19,7 +19,7 @@ from lore.cache.counts import LONG_PROMPT, SUGGESTED_WINDOW
 from lore.errors import lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
-from lore.judge.cost_change import change_of_cost
+from lore.judge.measures import change_of_cost
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, is_part, sum_of
 from lore.model.codes import CauseKind
 from lore.model.events import MAIN
