@@ -27,7 +27,7 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
-from lore.conversation import with_lock
+from lore.conversation import open_turn, with_lock
 from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import JsonObject, Tools, check_event, check_time, expect, reject_unknown_names
 from lore.fold.timeline import index_of
@@ -35,6 +35,7 @@ from lore.model import events as e
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession
+from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import receive_response
 from lore.sdk.replies import Reply
@@ -77,6 +78,7 @@ class StoredSession(Session):
         self.session_id = data.session_id
         self.owns_store = False  # whether closing the session closes its store
         self._saving = asyncio.Lock()  # held while `save_async` waits
+        self._withheld: set[tuple[str, int | None]] = set()  # unsaved turns (chain, number) that no caller has yet
         self._load(data)
 
     def _load(self, data: SessionData) -> None:
@@ -90,19 +92,6 @@ class StoredSession(Session):
         self._noted_leaf: str | None = None  # set by `note`, not saved yet
         self._noted_metadata = EMPTY
         self._saved_item = None if data.leaf_id is None else self._last_uuid()  # the last item when a leaf was saved
-
-    @classmethod
-    def begin(
-        cls, store: Store, header: e.Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Clock = now,
-    ) -> StoredSession:  # fmt: skip
-        """Create a session, or continue the one with this very header; ConflictError for another header."""
-        _check_store(store)
-        if not isinstance(header, e.SessionStarted):
-            hint = "lore.events.session_started(session_id, …)"
-            raise MisuseError(f"a session begins with session_started, not with a {type(header).__name__}", hint=hint)
-        store.create(e.encode(header))
-        return cls.open(store, header.session_id, dialect=dialect, rules=rules, clock=clock)
 
     @classmethod
     def open(
@@ -144,6 +133,13 @@ class StoredSession(Session):
             check_line(e.encode(event))
             problems += super().apply(event)
         return tuple(problems)
+
+    def _begin_request(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
+        turns = self.state.chain(chain).turns
+        prompt = super()._begin_request(chain, at, context)
+        if self.state.chain(chain).turns > turns:
+            self._withheld.add((chain, open_turn(self.state.chain(chain))))
+        return prompt
 
     def _save_new(self) -> None:
         self.save()
@@ -223,6 +219,7 @@ class StoredSession(Session):
     def _advance(self, delta: SessionDelta, head: Head) -> None:
         """Drop the events that the store has acknowledged; others may have been added meanwhile."""
         del self._log[: len(delta.new_events)]
+        self._withheld.intersection_update((event.chain, _turn_of(event)) for event in self._log)
         self.head = head
         self.metadata = merge_metadata(self.metadata, delta.metadata)
         if delta.leaf_id is not None:
@@ -244,8 +241,10 @@ class StoredSession(Session):
     def reload(self) -> tuple[e.Event, ...]:
         """Load the session as other writers stored it, apply the unsaved events to it, and return the others' events.
 
-        Unsaved events that the store has already are dropped. An unsaved item whose uuid another item has gets a new
-        uuid, an unsaved turn whose number another turn has the next number. The session is folded again: O(its events).
+        Unsaved events that the store has already are dropped, and so is a turn that `request` began and could not save:
+        the next request begins it again, and states what others added. An unsaved item whose uuid another item has gets
+        a new uuid, an unsaved turn whose number another turn has the next number. The session is folded again: O(its
+        events).
         """
         self._refuse_if_closed()
         self._refuse_while_saving()
@@ -256,7 +255,12 @@ class StoredSession(Session):
         self._load(data)
         self._noted_metadata, self._noted_leaf = notes
         new = Session.events_of(_join(remote[stored_count:]))
-        unsaved = _rebase_events(Session.events_of(_join(waiting[stored_count:])), self.state, new)
+        sent = [
+            event for event in Session.events_of(_join(waiting[stored_count:]))
+            if (event.chain, _turn_of(event)) not in self._withheld
+        ]  # fmt: skip
+        self._withheld.clear()
+        unsaved = _rebase_events(sent, self.state, new)
         self._saved.add(unsaved)  # a turn keeps the deltas that it was sent with
         self.apply(*unsaved)
         return tuple(new)
@@ -291,6 +295,11 @@ def _check_store(store: object) -> None:
     if not callable(getattr(store, "load", None)):
         hint = "lore.open_store(url), or lore.open(url, session_id, …)"
         raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
+
+
+def _turn_of(event: e.Event) -> int | None:
+    """Return the number of the turn that an event belongs to; None if it names none."""
+    return getattr(event, "turn", None)
 
 
 def _join(lines: Sequence[bytes]) -> bytes:
