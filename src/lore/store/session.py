@@ -321,57 +321,43 @@ def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Itera
     again. A compaction also keeps the other writer's items, which it did not know.
     """
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, e.Append)]
-    uuids, turns = _rename_items(unsaved, stored), _renumber_turns(unsaved, stored)
-
-    def rebase(event: e.Event) -> e.Event | None:
-        chain = event.chain
+    used_ids = {(event.chain, event.item.uuid) for event in unsaved if isinstance(event, e.Append)}
+    uuids, turns, latest = dict[tuple[str, str], str](), dict[tuple[str, int | None], int](), dict[str, int]()
+    rebased: list[e.Event] = []
+    for event in unsaved:
+        chain, changed = event.chain, event
+        state = stored.chain(chain)
         match event:
             case e.Append(item=item):
-                return replace(event, item=replace(item, uuid=uuids.get((chain, item.uuid), item.uuid)))
+                index = index_of(state)
+                place = index.place(item.uuid)
+                if place is not None and state.entries[place].item != item:
+                    names = (f"{item.uuid}-{number}" for number in count(2))
+                    free = (name for name in names if name not in index.numbers and (chain, name) not in used_ids)
+                    uuids[chain, item.uuid] = next(free)
+                changed = replace(event, item=replace(item, uuid=uuids.get((chain, item.uuid), item.uuid)))
             case e.PatchText(uuid=uuid):
-                return replace(event, uuid=uuids.get((chain, uuid), uuid))
+                changed = replace(event, uuid=uuids.get((chain, uuid), uuid))
             case e.Remove(uuids=removed):
-                return replace(event, uuids=tuple(uuids.get((chain, uuid), uuid) for uuid in removed))
+                changed = replace(event, uuids=tuple(uuids.get((chain, uuid), uuid) for uuid in removed))
             case e.CompactApplied(preserved_uuids=preserved):
                 mine = tuple(uuids.get((chain, uuid), uuid) for uuid in preserved or ())
-                return replace(event, preserved_uuids=(*mine, *(uuid for name, uuid in others if name == chain)))
-            case e.TurnStarted() | e.TurnCompleted() | e.TurnFailed() | e.TurnCanceled():
-                return replace(event, turn=turns.get((chain, event.turn), event.turn))
+                changed = replace(event, preserved_uuids=(*mine, *(uuid for name, uuid in others if name == chain)))
+            case e.TurnStarted(turn=turn):
+                previous = latest.get(chain, 0 if state.turn is None else state.turn.turn)
+                latest[chain] = max(turn, previous + 1)
+                if latest[chain] != turn:
+                    turns[chain, turn] = latest[chain]
+                changed = replace(event, turn=latest[chain])
+            case e.TurnCompleted(turn=turn) | e.TurnFailed(turn=turn) | e.TurnCanceled(turn=turn):
+                changed = replace(event, turn=turns.get((chain, turn), turn))
             case e.PromptDelta(turn=turn) | e.ContextPersisted(turn=turn) | e.CacheReset(turn=turn):
-                return None if turn is not None and (chain, turn) in turns else event
+                if (chain, turn) in turns:
+                    continue
             case _:
-                return event
-
-    return [event for event in map(rebase, unsaved) if event is not None]
-
-
-def _rename_items(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, str], str]:
-    """Return new uuids of unsaved items whose uuid another item has, by chain and uuid."""
-    appended = [(event.chain, event.item) for event in unsaved if isinstance(event, e.Append)]
-    used_ids, renamed = {(chain, item.uuid) for chain, item in appended}, dict[tuple[str, str], str]()
-    for chain, item in appended:
-        state, uuid = stored.chain(chain), item.uuid
-        index = index_of(state)
-        place = index.place(uuid)
-        if place is not None and state.entries[place].item != item:
-            new_ids = (f"{uuid}-{number}" for number in count(2))
-            renamed[chain, uuid] = next(
-                new for new in new_ids if new not in index.numbers and (chain, new) not in used_ids
-            )
-    return renamed
-
-
-def _renumber_turns(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
-    """Return new numbers of unsaved turns whose number another turn has, by chain and number."""
-    renumbered, latest = dict[tuple[str, int], int](), dict[str, int]()
-    for event in unsaved:
-        if isinstance(event, e.TurnStarted):
-            open_turn = stored.chain(event.chain).turn
-            previous = latest.get(event.chain, 0 if open_turn is None else open_turn.turn)
-            latest[event.chain] = max(event.turn, previous + 1)
-            if latest[event.chain] != event.turn:
-                renumbered[event.chain, event.turn] = latest[event.chain]
-    return renumbered
+                pass
+        rebased.append(changed)
+    return rebased
 
 
 # `lore.open`
