@@ -22,7 +22,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
 from itertools import chain
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -112,10 +112,10 @@ class SqlSession:
     def __init__(self, tx: SqlTransaction, row: tuple[Any, ...]) -> None:
         """`row` has `_COLUMNS`; raises DamagedError."""
         self.key, number, digest, note, *values = _convert_rows(row, _Row)
-        fields = dict(zip(_AS_THEY_ARE, values, strict=False))
-        fields |= zip(_AS_BYTES, map(_decode, values[len(_AS_THEY_ARE) :]), strict=True)
-        self._tx = tx
-        self.summary = SessionSummary(head=Head(number, digest.hex(), note.hex()), **cast("dict[str, Any]", fields))
+        plain, texts = values[: len(_AS_THEY_ARE)], values[len(_AS_THEY_ARE) :]
+        names = (*_AS_THEY_ARE, *_AS_BYTES)
+        fields: dict[str, Any] = dict(zip(names, (*plain, *map(_decode, texts)), strict=True))
+        self._tx, self.summary = tx, SessionSummary(head=Head(number, digest.hex(), note.hex()), **fields)
 
     def digest(self, number: int) -> str | None:
         """Return the stored digest after event `number` (0: before the first); None if there is no such event."""
