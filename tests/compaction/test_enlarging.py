@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cli.compacting import compact, dry, talk
 from cli.running import put
+from helpers.storing import stored_session
 from helpers.waiting import Script
 from lore.asking import SummaryAnswer
 from lore.compaction.activity import SessionActivity
@@ -16,7 +17,6 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.model.events import MAIN, CompactApplied
 from lore.session import event
-from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
 from lore.untrusted import SourceText
 from model.making import Fold, append, said, started, user
@@ -112,7 +112,7 @@ def test_dry_run_and_command_decide_alike():
 @pytest.mark.usefixtures("state")
 def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
     store, model = Memory(), Verbose()
-    session = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    session = stored_session(store, event("session_started", session_id="s1", user_id="ada"))
     add_exchanges(session, "x" * 400, "y" * 400)
     head, notes = session.head, []
     settings = Compaction(continuous_interval=2, keep_recent=2, gap_secs=60)
@@ -145,7 +145,7 @@ def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, windo
 @pytest.mark.usefixtures("state")
 def test_refused_gap_compaction_still_adds_context():
     store = Memory()
-    session = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    session = stored_session(store, event("session_started", session_id="s1", user_id="ada"))
     add_exchanges(session, "hi", "hello")
     source = ContextSource("mail", ("never-run",))
     settings = Compaction(gap_secs=60, keep_recent=2, context_sources=(source,))

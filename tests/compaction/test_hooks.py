@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import lore
+from helpers.storing import stored_session
 from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
@@ -58,7 +59,7 @@ def session():
 
 
 def begin_session(store):
-    return StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    return stored_session(store, event("session_started", session_id="s1", user_id="ada"))
 
 
 def exchange(session, number, at, text="hi"):

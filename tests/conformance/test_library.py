@@ -11,6 +11,7 @@ import pytest
 
 import lore
 from helpers.sdk_fakes import MODELS, TOOLS, Client, blocks_of
+from helpers.storing import stored_session
 from lore.commands.main import main
 
 SYSTEM = "You read files. " * 300
@@ -186,7 +187,7 @@ def test_asynchronous_methods_keep_the_prefix(dialect, tmp_path):
 
 def test_first_delta_adds_times_to_low_level_session():
     store = lore.open_store("memory:")
-    session = lore.StoredSession.begin(store, lore.events.session_started("s"))
+    session = stored_session(store, lore.events.session_started("s"))
     session.apply(lore.events.append(lore.events.user_message("u1", "hi")))
     session.save()
     data = store.load("s")

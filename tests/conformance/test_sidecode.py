@@ -8,6 +8,7 @@ import json
 import pytest
 
 from helpers.states import dump_state, restored
+from helpers.storing import stored_session
 from lore.compaction.base import Firing
 from lore.compaction.executor import compaction_events
 from lore.prompt.base import Rules
@@ -90,7 +91,7 @@ def test_stored_session_folds_by_its_setting(desk):
     with_rules = {"rules": AFTER}
     store = open_store("sqlite:k.db")
     header, *rest = own_log()
-    stored = StoredSession.begin(store, header, **with_rules)
+    stored = stored_session(store, header, **with_rules)
     stored.apply(*rest)
     stored.save()
     assert uuids(StoredSession.open(store, "s", **with_rules)) == ["u1", "u3", "d", "u4"]

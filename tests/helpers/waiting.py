@@ -25,19 +25,3 @@ def add(path: Path, data: bytes) -> Callable[[], object]:
             file.write(data)
 
     return act
-
-
-def put(path: Path, data: bytes) -> Callable[[], object]:
-    """Truncate a file in place and write it again."""
-    return lambda: path.write_bytes(data)
-
-
-def rotate(path: Path, data: bytes) -> Callable[[], object]:
-    """Put another file in its place, by rename."""
-
-    def act() -> None:
-        other = path.with_name("other")
-        other.write_bytes(data)
-        other.replace(path)
-
-    return act

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from helpers.states import dump_state
-from helpers.storing import opened
+from helpers.storing import opened, stored_session
 from helpers.strategies import any_events
 from lore.model.canonical import canonical
 from lore.model.events import Remove, Saved, SessionStarted, encode
@@ -57,7 +57,7 @@ class History:
     def __init__(self, kind: str, place: Path) -> None:
         self._kind, self._place = kind, place
         self._open()
-        self.kept = StoredSession.begin(self.faulty.store, HEADER)
+        self.kept = stored_session(self.faulty.store, HEADER)
         self.log, self.acked = [encode(HEADER)], 1
         self._others = self._notes = 0
         self.leaves: set[str | None] = {"s", None}

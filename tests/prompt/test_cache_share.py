@@ -80,13 +80,15 @@ def result_of(call):
     return f"result {call}: " + "a key and its value; " * 30
 
 
-def run_with_lore(provider, user):
+def run_with_lore(provider, user, keep=0):
     session = lore.Session("claude-opus-5", system=RULES, tools=TOOLS, session_id=f"s-{user}")
     session.apply(knowledge("add", "name-of-user", title="name", content=f"The person is called {user}."))
     for number, question in enumerate(QUESTIONS):
         if number == 3:
             session.apply(knowledge("add", "release-1", title="release", content="1.1 is out."))
-        if number == 5:
+        if number == 5 and keep:
+            session.compact("Some parts were looked at.", keep=keep)
+        elif number == 5:
             session.apply(compact_applied("d1", "manual", summary="Some parts were looked at."))
         session.user(question)
         while calls := session.assistant(provider.create(**session.request(current_time=time_of(provider)))).calls:
@@ -94,7 +96,7 @@ def run_with_lore(provider, user):
                 session.result(call.call_id, result_of(call.call_id))
 
 
-def run_by_hand(provider, user):
+def run_by_hand(provider, user, keep):
     """Send the same words in a layout made by hand: shared part, session, history, time."""
     token = hashlib.sha256(f"s-{user}".encode()).hexdigest()[:8]
     about = f"[session]\nid: s-{user}\n{ANNOUNCED.format(token)}"
@@ -107,7 +109,8 @@ def run_by_hand(provider, user):
             messages.append({"role": "user", "content": [text(news)]})
         if number == 5:
             first = f"{about}\n\n{heading}{entry}\n{release}"
-            messages = [{"role": "user", "content": [text("Some parts were looked at.")]}]
+            summary = {"role": "user", "content": [text("Some parts were looked at.")]}
+            messages = [summary, *messages[len(messages) - keep :]]
         system = [text(RULES, **MARK), text(first, **MARK)]
         messages.append({"role": "user", "content": [text(question)]})
         while True:
@@ -125,12 +128,13 @@ def run_by_hand(provider, user):
             messages.append({"role": "user", "content": results})
 
 
+@pytest.mark.parametrize("keep", [0, 3])  # messages that a compaction keeps
 @pytest.mark.parametrize("pause", [20, 400])
-def test_lore_reads_the_share_of_a_careful_agent(pause):
+def test_lore_reads_the_share_of_a_careful_agent(pause, keep):
     by_lore, by_hand = Provider(), Provider()
     for user in ("Ada", "Ben", "Cleo", "Dora"):
         for provider, run in ((by_lore, run_with_lore), (by_hand, run_by_hand)):
-            run(provider, user)
+            run(provider, user, keep)
             provider.now += pause
     assert len(by_lore.usages) == len(by_hand.usages) == 60
     assert by_lore.share >= by_hand.share

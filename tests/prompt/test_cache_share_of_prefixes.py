@@ -18,6 +18,7 @@ FUNCTIONS = [{"name": name, "description": about, "parameters": SCHEMA} for name
 FIRST = ("config", "tools", "systemInstruction", "instructions")  # members that a model gets first
 LOOPS = [1, 0, 2, 3, 0, 1, 0, 2]  # calls that answer each question, one after the other
 RECALLED, SUMMARY = "Earlier the person liked short answers.", "Some parts were looked at."
+KEPT = [0, 3]  # messages that a compaction keeps: the more, the more has to be read again without a cache
 
 
 class Api(NamedTuple):
@@ -127,13 +128,15 @@ def news(number: int) -> str:
     return {3: "1.1 is out.", 6: "1.2 is out."}.get(number, "")
 
 
-def run_with_lore(api: Api, cache: PrefixCache) -> None:
+def run_with_lore(api: Api, cache: PrefixCache, keep: int) -> None:
     session = lore.Session(api.model, system=RULES, tools=TOOLS, session_id="s-1", dialect=api.dialect)
     session.apply(knowledge("add", "release", title="release", content="1.0 is out."))
     for number, calls in enumerate(LOOPS):
         if news(number):
             session.apply(knowledge("update", "release", title="release", content=news(number)))
-        if number == 5:
+        if number == 5 and keep:
+            session.compact(SUMMARY, keep=keep)
+        elif number == 5:
             session.apply(compact_applied("d1", "manual", summary=SUMMARY))
         session.user(f"Which check does part {number} lack?")
         for step in range(calls + 1):
@@ -144,14 +147,14 @@ def run_with_lore(api: Api, cache: PrefixCache) -> None:
                 session.result(tool_call.call_id, "a key and its value; " * 30)
 
 
-def run_by_hand(api: Api, cache: PrefixCache) -> None:
+def run_by_hand(api: Api, cache: PrefixCache, keep: int) -> None:
     """Send the same in a layout made by hand: news before the question, the turn's context last."""
     entry, history = "1.0 is out.", list[tuple[str, Any]]()
     for number, calls in enumerate(LOOPS):
         if news(number):
             history.append(("user", f"<news>release: {news(number)}</news>"))
         if number == 5:
-            entry, history = news(3), [("user", SUMMARY)]
+            entry, history = news(3), [("user", SUMMARY), *history[len(history) - keep :]]
         history.append(("user", f"Which check does part {number} lack?"))
         for step in range(calls + 1):
             context = f"<context>Now: 10:0{number}:0{step}. Memory: {RECALLED}</context>"
@@ -162,11 +165,12 @@ def run_by_hand(api: Api, cache: PrefixCache) -> None:
                 history.append(("result", (call, "a key and its value; " * 30)))
 
 
+@pytest.mark.parametrize("keep", KEPT)
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.dialect)
-def test_lore_reads_the_share_of_a_careful_agent(api):
+def test_lore_reads_the_share_of_a_careful_agent(api, keep):
     by_lore, by_hand = PrefixCache(), PrefixCache()
-    run_with_lore(api, by_lore)
-    run_by_hand(api, by_hand)
+    run_with_lore(api, by_lore, keep)
+    run_by_hand(api, by_hand, keep)
     assert len(by_lore.prompts) == len(by_hand.prompts) == sum(LOOPS) + len(LOOPS)
     assert by_lore.share >= by_hand.share > 0.7
 

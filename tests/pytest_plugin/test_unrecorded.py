@@ -31,8 +31,7 @@ def alone(monkeypatch):
 
 @pytest.mark.parametrize(("library", "workers", "fate"), [
     ("httpx", "-n0", "it sends over httpx, which lore records, and no prompt passed there"),
-    ("grpc", "-n2", "it sends over grpc, which lore does not record"),
-    ("nothing", "-n0", "it sends over no HTTP library that lore knows"),
+    ("grpc", "-n2", "it sends over no HTTP library that lore records"),
 ])  # fmt: skip
 def test_unrecorded_run_names_the_sdk(suite, library, workers, fate) -> None:
     result = suite(FAKE.format(library=library) + TEST + TEST.replace("agent", "other"), workers, apart=True)

@@ -9,7 +9,7 @@ from msgspec import structs
 from helpers.each import each
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import TrialOutcome
-from lore.compaction.turns import PromptChange, usage_after_pruning
+from lore.compaction.turns import usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.compacted import trial_answer
@@ -135,17 +135,18 @@ BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_t
 
 
 @each("change, read, write", [
-    (PromptChange(1_000, 5_000, 200), 4_200, 490),  # later messages were read, and are
-    (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
-    (PromptChange(1_000, 8_450, 200), 1_000, 240),  # more was pruned than was read
-    (PromptChange(0, 0, 0), 9_000, 490),
-    (PromptChange(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
-    (PromptChange(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
-    (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
+    ((1_000, 5_000, 200, False), 4_200, 490),  # later messages were read, and are
+    ((1_000, 5_000, 200, True), 1_000, 3_690),  # the head is read, all else written
+    ((1_000, 8_450, 200, False), 1_000, 240),  # more was pruned than was read
+    ((0, 0, 0, False), 9_000, 490),
+    ((1_000, 0, 200, False), 9_200, 490),  # and read from the next turn on
+    ((9_000, 0, 200, False), 9_000, 690),  # but not where the head alone was
+    ((20_000, 5_000, 0, False), 9_000, 490),  # a head as long as the prompt: nothing can have gone
 ])  # fmt: skip
 def test_usage_after_pruning(change, read, write):
-    bill = usage_after_pruning(BILL, change)
+    head, gone, added, is_rewritten = change
+    bill = usage_after_pruning(BILL, head, gone, added, is_rewritten=is_rewritten)
     assert (bill.read_tokens, bill.write_tokens, bill.write_5m_tokens) == (read, write, write)
     assert (bill.uncached_tokens, bill.output_tokens) == (10, 7)
-    removed = min(change.removed, 9_500 - min(change.head, 9_500))
-    assert bill.read_tokens + bill.write_tokens + bill.uncached_tokens == 9_500 - removed + change.added
+    removed = min(gone, 9_500 - min(head, 9_500))
+    assert bill.read_tokens + bill.write_tokens + bill.uncached_tokens == 9_500 - removed + added

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compaction.programs import program
-from helpers.storing import opened
+from helpers.storing import opened, stored_session
 from helpers.waiting import Script
 from lore.commands.compact import watch
 from lore.compaction.settings import Compaction, ContextSource
@@ -56,9 +56,7 @@ class Refusing(Counting):
 
 
 def begin_session(store, name="s1"):
-    return StoredSession.begin(
-        store, event("session_started", session_id=name, user_id="ada", model="claude-sonnet-4-5")
-    )
+    return stored_session(store, event("session_started", session_id=name, user_id="ada", model="claude-sonnet-4-5"))
 
 
 def exchange(session, number, *, answered=True):

@@ -9,12 +9,11 @@ from pkgutil import resolve_name
 
 import pytest
 
-from helpers.storing import opened
+from helpers.storing import opened, stored_session
 from lore.session import event
 from lore.store import registry
 from lore.store.base import DamagedError
 from lore.store.jsonl import Jsonl
-from lore.store.session import StoredSession
 from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
 from store.answers import FILE, answers
@@ -91,7 +90,7 @@ def test_file_that_is_no_store_is_refused(tmp_path):
 def test_published_store_is_opened_by_its_url(tmp_path, monkeypatch):
     monkeypatch.setitem(registry.STORES, "onefile", NAMES["OneFile"])
     url = f"onefile:{tmp_path}/sessions"
-    session = StoredSession.begin(registry.open_store(url), event("session_started", session_id="s"))
+    session = stored_session(registry.open_store(url), event("session_started", session_id="s"))
     session.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
     assert session.save().number == 2
     assert registry.open_store(url).load("s").head == session.head

@@ -78,16 +78,12 @@ class TokenScale(NamedTuple):
 
 def next_saving(sizes: PromptSizes, costs: CacheCosts, *, warm: bool) -> Decimal | None:
     """Return how much less the next request costs if the session is compacted now."""
-    without = costs.cost(sizes.before, 0) if warm else costs.cost(0, sizes.before)
-    read = min(sizes) if warm else 0
-    compacted = costs.cost(read, sizes.after - read)
-    return None if without is None or compacted is None else without - compacted
+    read, kept = (sizes.before, min(sizes)) if warm else (0, 0)
+    return _difference(costs.cost(read, sizes.before - read), costs.cost(kept, sizes.after - kept))
 
 
-def later_saving(sizes: PromptSizes, costs: CacheCosts) -> Decimal | None:
-    """Return how much less each request after the next one costs: it reads a shorter prompt."""
-    without, compacted = costs.cost(sizes.before, 0), costs.cost(sizes.after, 0)
-    return None if without is None or compacted is None else without - compacted
+def _difference(amount: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return None if amount is None or other is None else amount - other
 
 
 def requests_until_paid(first: Decimal | None, later: Decimal | None) -> int | None:
@@ -154,8 +150,8 @@ def compaction_cost(
 ) -> CompactionCost:
     """Return what a compaction costs and saves in the next requests."""
     hot, cold = (next_saving(sizes, costs, warm=is_warm) for is_warm in (True, False))
-    later, first = None if hot is None else later_saving(sizes, costs), hot if warm else cold
-    after_summary = None if first is None or summary is None else first - summary
+    later = _difference(costs.cost(sizes.before, 0), costs.cost(sizes.after, 0))  # a request reads a shorter prompt
+    after_summary = _difference(hot if warm else cold, summary)
     return CompactionCost(
         warm=warm, next_warm=None if hot is None else dollars(-hot), next_cold=None if cold is None else dollars(-cold),
         later=dollars(later), pays_after=None if warm is None else requests_until_paid(after_summary, later),

@@ -52,15 +52,6 @@ class TurnCost(NamedTuple):
     is_partial: bool  # its output count is partial
 
 
-class PromptChange(NamedTuple):
-    """How a prompt differs from the recorded one, in tokens."""
-
-    head: int  # comes first in both
-    removed: int  # recorded tokens after the head that are gone
-    added: int  # tokens in their place
-    rewritten: bool = False  # it is the first prompt since the compaction
-
-
 class TurnCosts:
     """The costs of a session's turns: call `add` with each request once it has ended."""
 
@@ -97,10 +88,11 @@ class TurnCosts:
 
     def _with_policy(self, request: TrialRequest, turn: TurnCost) -> TurnCost:
         removed, added = (round(tokens * self.scale.rate) for tokens in (request.removed, request.added))
-        change = PromptChange(self.scale.head, removed, added, request.is_rewritten)
         size = max(0, turn.tokens - removed + added)
         price = self._cache_costs(request, size, turn.usage).price
-        usage = None if turn.usage is None else usage_after_pruning(turn.usage, change)
+        usage = None if turn.usage is None else usage_after_pruning(
+            turn.usage, self.scale.head, removed, added, is_rewritten=request.is_rewritten
+        )  # fmt: skip
         cost = None if turn.cost is None else _input_cost(usage, price)
         return TurnCost(size, usage, price, cost, turn.is_partial)
 
@@ -129,21 +121,26 @@ class TurnCosts:
         )  # fmt: skip
 
 
-def usage_after_pruning(usage: Usage, change: PromptChange) -> Usage | None:
-    """Return the usage of a turn whose prompt is changed; None if `usage` does not say how long its prompt was."""
+def usage_after_pruning(
+    usage: Usage, head: int, removed: int, added: int, *, is_rewritten: bool = False
+) -> Usage | None:
+    """Return the usage of a turn whose prompt has `added` tokens in place of `removed` ones, after the head.
+
+    `is_rewritten`: it is the first prompt since the compaction. None if `usage` does not say how long its prompt was.
+    """
     tokens = total(usage)
     if tokens is None:
         return None
-    if change.removed == change.added == 0 and not change.rewritten:
+    if removed == added == 0 and not is_rewritten:
         return usage
-    head = min(change.head, tokens)
-    removed = min(change.removed, tokens - head)
-    size, read = tokens - removed + change.added, usage.read_tokens or 0
+    head = min(head, tokens)
+    removed = min(removed, tokens - head)
+    size, read = tokens - removed + added, usage.read_tokens or 0
     read_after_removed = read - head - removed
-    if change.rewritten or read_after_removed < 0 or read_after_removed == removed == 0:
+    if is_rewritten or read_after_removed < 0 or read_after_removed == removed == 0:
         read = min(read, head)
     else:
-        read += change.added - removed
+        read += added - removed
     if usage.write_tokens is None:
         return replace(usage, read_tokens=read, uncached_tokens=size - read)
     uncached = min(usage.uncached_tokens or 0, size - read)

@@ -39,6 +39,7 @@ NAMES = {
 _NOTHING = (b"null", b"[]", b"{}", b'""')
 _TEXTS = (None, b'"text"', b'"input_text"', b'"output_text"')
 _ADDED = ("parsed_output", "parsed", "parsed_arguments")  # by helpers of SDKs: no server sent them
+_OF_TOOLS = ("input", "args", "arguments")  # whose members are a tool's own
 
 
 class ToolUse(Struct, frozen=True):
@@ -92,7 +93,7 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     chunks = chunks_of(response)
     if chunks is not None:
         return _reply_of_chunks(chunks, response, dialect, prefix)
-    raw = encode(plain(response))
+    raw = encode(_without_added(plain(response)))
     members = raw_members(raw) or {}
     if dialect == "anthropic" and [*members] == ["role", "content"] and members["content"][:1] == b'"':
         return reply_of(text_of(members["content"]), dialect)  # as a message of Chat Completions, which is text, too
@@ -104,10 +105,20 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     return _build_reply(dialect, output, answer, _stop_in(dialect, members), prefix)
 
 
+def _without_added(value: Any) -> Any:
+    """Return a response without the members that helpers of SDKs add."""
+    if isinstance(value, list):
+        return [_without_added(inner) for inner in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value).items()
+    return {key: inner if key in _OF_TOOLS else _without_added(inner) for key, inner in members if key not in _ADDED}
+
+
 def _reply_of_chunks(chunks: list[object], response: object, dialect: str, prefix: str) -> Reply:
     events: list[bytes] = []
     members_of_events: list[dict[str, bytes]] = []
-    for event in (encode(plain(chunk)) for chunk in chunks):
+    for event in (encode(_without_added(plain(chunk))) for chunk in chunks):
         members = raw_members(event) or {}
         if [*members] == ["metadata"]:  # of ConverseStream, whose usage is read without this name
             event = members["metadata"]
@@ -272,8 +283,6 @@ class ItemReader:
 
     def raw(self, raw: bytes) -> RawBlock:
         """Keep a block as it was given."""
-        for key in _ADDED:
-            raw = without_member(raw, key) if f'"{key}"'.encode() in raw else raw
         return RawBlock(Raw(raw), self._dialect)
 
     def text(self, raw: bytes, members: dict[str, bytes], *keys: str) -> TextBlock | RawBlock:
@@ -292,7 +301,7 @@ class ItemReader:
 
 def _has_more(members: dict[str, bytes], *keys: str) -> bool:
     """Return whether a block has a member that lore's blocks do not have."""
-    return any(key not in keys and key not in _ADDED and value not in _NOTHING for key, value in members.items())
+    return any(key not in keys and value not in _NOTHING for key, value in members.items())
 
 
 class _AnthropicReply(ItemReader):
@@ -330,8 +339,8 @@ class _ChatReply(ItemReader):
         return [item] if role == b'"tool"' else [*name_messages, *super().split_message(item, members)]
 
     def parts(self, item: bytes, members: dict[str, bytes]) -> Iterator[Part]:
-        known_keys = (*self._KNOWN_MEMBERS, *_ADDED)
-        more = {key: value for key, value in members.items() if key not in known_keys and value not in _NOTHING}
+        known = self._KNOWN_MEMBERS
+        more = {key: value for key, value in members.items() if key not in known and value not in _NOTHING}
         if more:
             role = b'"role":' + members.get("role", b'"assistant"')
             fields = b",".join([role, *(encode(key) + b":" + value for key, value in more.items())])
@@ -351,8 +360,6 @@ class _ChatReply(ItemReader):
         function = raw_members(members.get("function", members.get("custom", b""))) or {}
         arguments, exact = _input_of(function.get("arguments", function.get("input", b'""')))
         exact = exact and "function" in members and not _has_more(members, "id", "type", "function", "index")
-        if "function" in members and any(f'"{key}"'.encode() in members["function"] for key in _ADDED):
-            raw = raw.replace(members["function"], bytes(self.raw(members["function"]).json))
         exact = exact and not _has_more(function, "name", "arguments")
         call_id = text_of(members["id"]) if members.get("id", b"")[:1] == b'"' else ""
         name = text_of(function.get("name", b'""'))
@@ -392,15 +399,9 @@ class _Responses(ItemReader):
             yield from (TextBlock(Raw(text)) for text in texts if not is_blank(text))
         elif texts and not all(map(is_blank, texts)):
             whole_text = Raw(b'"' + b"".join([text[1:-1] for text in texts]) + b'"')
-            yield TextBlock(whole_text, self._item(item, members))
+            yield TextBlock(whole_text, self.raw(item))
         else:
-            yield self._item(item, members)
-
-    def _item(self, item: bytes, members: dict[str, bytes]) -> RawBlock:
-        if any(f'"{key}"'.encode() in item for key in _ADDED) and members.get("content", b"")[:1] == b"[":
-            parts = b"[" + b",".join([bytes(self.raw(part).json) for part in array(members["content"])]) + b"]"
-            item = item.replace(members["content"], parts)
-        return self.raw(item)
+            yield self.raw(item)
 
     def block(self, raw: bytes, members: dict[str, bytes]) -> Part:
         kind, call_id = members.get("type"), members.get("call_id", b"")

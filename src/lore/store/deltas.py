@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec.structs import replace
@@ -250,24 +250,24 @@ class DeltaStore(ABC):
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         """Add a delta and return the head after it; raises ConflictError, UnknownSessionError. Costs O(the delta)."""
-
-        def decide(stored: Stored | None) -> PendingChange | Head:
-            if stored is None:
-                raise self._unknown(session_id)
-            return plan_delta(delta, stored)
-
-        return self._change(session_id, decide)
+        return self._change_existing(session_id, partial(plan_delta, delta))
 
     def move(self, session_id: str, project_id: str) -> None:
         check_id(project_id, "project id")
 
-        def decide(stored: Stored | None) -> PendingChange | Head:
-            if stored is None:
-                raise self._unknown(session_id)
+        def plan(stored: Stored) -> PendingChange | Head:
             before = stored.summary
             return before.head if before.project_id == project_id else plan_append(before, (), project_id=project_id)
 
-        self._change(session_id, decide)
+        self._change_existing(session_id, plan)
+
+    def _change_existing(self, session_id: str, plan: Callable[[Stored], PendingChange | Head]) -> Head:
+        def decide(stored: Stored | None) -> PendingChange | Head:
+            if stored is None:
+                raise self._unknown(session_id)
+            return plan(stored)
+
+        return self._change(session_id, decide)
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
         return UnknownSessionError(session_id)

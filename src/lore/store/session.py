@@ -27,7 +27,7 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
-from lore.conversation import with_lock
+from lore.conversation import open_turn, with_lock
 from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import JsonObject, Tools, check_event, check_time, expect, reject_unknown_names
 from lore.fold.timeline import index_of
@@ -35,6 +35,7 @@ from lore.model import events as e
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession
+from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import receive_response
 from lore.sdk.replies import Reply
@@ -77,6 +78,7 @@ class StoredSession(Session):
         self.session_id = data.session_id
         self.owns_store = False  # whether closing the session closes its store
         self._saving = asyncio.Lock()  # held while `save_async` waits
+        self._withheld: set[tuple[str, int | None]] = set()  # unsaved turns (chain, number) that no caller has yet
         self._load(data)
 
     def _load(self, data: SessionData) -> None:
@@ -90,19 +92,6 @@ class StoredSession(Session):
         self._noted_leaf: str | None = None  # set by `note`, not saved yet
         self._noted_metadata = EMPTY
         self._saved_item = None if data.leaf_id is None else self._last_uuid()  # the last item when a leaf was saved
-
-    @classmethod
-    def begin(
-        cls, store: Store, header: e.Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Clock = now,
-    ) -> StoredSession:  # fmt: skip
-        """Create a session, or continue the one with this very header; ConflictError for another header."""
-        _check_store(store)
-        if not isinstance(header, e.SessionStarted):
-            hint = "lore.events.session_started(session_id, …)"
-            raise MisuseError(f"a session begins with session_started, not with a {type(header).__name__}", hint=hint)
-        store.create(e.encode(header))
-        return cls.open(store, header.session_id, dialect=dialect, rules=rules, clock=clock)
 
     @classmethod
     def open(
@@ -144,6 +133,13 @@ class StoredSession(Session):
             check_line(e.encode(event))
             problems += super().apply(event)
         return tuple(problems)
+
+    def _begin_request(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
+        turns = self.state.chain(chain).turns
+        prompt = super()._begin_request(chain, at, context)
+        if self.state.chain(chain).turns > turns:
+            self._withheld.add((chain, open_turn(self.state.chain(chain))))
+        return prompt
 
     def _save_new(self) -> None:
         self.save()
@@ -223,6 +219,7 @@ class StoredSession(Session):
     def _advance(self, delta: SessionDelta, head: Head) -> None:
         """Drop the events that the store has acknowledged; others may have been added meanwhile."""
         del self._log[: len(delta.new_events)]
+        self._withheld.intersection_update((event.chain, _turn_of(event)) for event in self._log)
         self.head = head
         self.metadata = merge_metadata(self.metadata, delta.metadata)
         if delta.leaf_id is not None:
@@ -244,8 +241,10 @@ class StoredSession(Session):
     def reload(self) -> tuple[e.Event, ...]:
         """Load the session as other writers stored it, apply the unsaved events to it, and return the others' events.
 
-        Unsaved events that the store has already are dropped. An unsaved item whose uuid another item has gets a new
-        uuid, an unsaved turn whose number another turn has the next number. The session is folded again: O(its events).
+        Unsaved events that the store has already are dropped, and so is a turn that `request` began and could not save:
+        the next request begins it again, and states what others added. An unsaved item whose uuid another item has gets
+        a new uuid, an unsaved turn whose number another turn has the next number. The session is folded again: O(its
+        events).
         """
         self._refuse_if_closed()
         self._refuse_while_saving()
@@ -256,7 +255,12 @@ class StoredSession(Session):
         self._load(data)
         self._noted_metadata, self._noted_leaf = notes
         new = Session.events_of(_join(remote[stored_count:]))
-        unsaved = _rebase_events(Session.events_of(_join(waiting[stored_count:])), self.state, new)
+        sent = [
+            event for event in Session.events_of(_join(waiting[stored_count:]))
+            if (event.chain, _turn_of(event)) not in self._withheld
+        ]  # fmt: skip
+        self._withheld.clear()
+        unsaved = _rebase_events(sent, self.state, new)
         self._saved.add(unsaved)  # a turn keeps the deltas that it was sent with
         self.apply(*unsaved)
         return tuple(new)
@@ -293,6 +297,11 @@ def _check_store(store: object) -> None:
         raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
 
 
+def _turn_of(event: e.Event) -> int | None:
+    """Return the number of the turn that an event belongs to; None if it names none."""
+    return getattr(event, "turn", None)
+
+
 def _join(lines: Sequence[bytes]) -> bytes:
     return b"\n".join((*lines, b""))
 
@@ -312,57 +321,43 @@ def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Itera
     again. A compaction also keeps the other writer's items, which it did not know.
     """
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, e.Append)]
-    uuids, turns = _rename_items(unsaved, stored), _renumber_turns(unsaved, stored)
-
-    def rebase(event: e.Event) -> e.Event | None:
-        chain = event.chain
+    used_ids = {(event.chain, event.item.uuid) for event in unsaved if isinstance(event, e.Append)}
+    uuids, turns, latest = dict[tuple[str, str], str](), dict[tuple[str, int | None], int](), dict[str, int]()
+    rebased: list[e.Event] = []
+    for event in unsaved:
+        chain, changed = event.chain, event
+        state = stored.chain(chain)
         match event:
             case e.Append(item=item):
-                return replace(event, item=replace(item, uuid=uuids.get((chain, item.uuid), item.uuid)))
+                index = index_of(state)
+                place = index.place(item.uuid)
+                if place is not None and state.entries[place].item != item:
+                    names = (f"{item.uuid}-{number}" for number in count(2))
+                    free = (name for name in names if name not in index.numbers and (chain, name) not in used_ids)
+                    uuids[chain, item.uuid] = next(free)
+                changed = replace(event, item=replace(item, uuid=uuids.get((chain, item.uuid), item.uuid)))
             case e.PatchText(uuid=uuid):
-                return replace(event, uuid=uuids.get((chain, uuid), uuid))
+                changed = replace(event, uuid=uuids.get((chain, uuid), uuid))
             case e.Remove(uuids=removed):
-                return replace(event, uuids=tuple(uuids.get((chain, uuid), uuid) for uuid in removed))
+                changed = replace(event, uuids=tuple(uuids.get((chain, uuid), uuid) for uuid in removed))
             case e.CompactApplied(preserved_uuids=preserved):
                 mine = tuple(uuids.get((chain, uuid), uuid) for uuid in preserved or ())
-                return replace(event, preserved_uuids=(*mine, *(uuid for name, uuid in others if name == chain)))
-            case e.TurnStarted() | e.TurnCompleted() | e.TurnFailed() | e.TurnCanceled():
-                return replace(event, turn=turns.get((chain, event.turn), event.turn))
+                changed = replace(event, preserved_uuids=(*mine, *(uuid for name, uuid in others if name == chain)))
+            case e.TurnStarted(turn=turn):
+                previous = latest.get(chain, 0 if state.turn is None else state.turn.turn)
+                latest[chain] = max(turn, previous + 1)
+                if latest[chain] != turn:
+                    turns[chain, turn] = latest[chain]
+                changed = replace(event, turn=latest[chain])
+            case e.TurnCompleted(turn=turn) | e.TurnFailed(turn=turn) | e.TurnCanceled(turn=turn):
+                changed = replace(event, turn=turns.get((chain, turn), turn))
             case e.PromptDelta(turn=turn) | e.ContextPersisted(turn=turn) | e.CacheReset(turn=turn):
-                return None if turn is not None and (chain, turn) in turns else event
+                if (chain, turn) in turns:
+                    continue
             case _:
-                return event
-
-    return [event for event in map(rebase, unsaved) if event is not None]
-
-
-def _rename_items(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, str], str]:
-    """Return new uuids of unsaved items whose uuid another item has, by chain and uuid."""
-    appended = [(event.chain, event.item) for event in unsaved if isinstance(event, e.Append)]
-    used_ids, renamed = {(chain, item.uuid) for chain, item in appended}, dict[tuple[str, str], str]()
-    for chain, item in appended:
-        state, uuid = stored.chain(chain), item.uuid
-        index = index_of(state)
-        place = index.place(uuid)
-        if place is not None and state.entries[place].item != item:
-            new_ids = (f"{uuid}-{number}" for number in count(2))
-            renamed[chain, uuid] = next(
-                new for new in new_ids if new not in index.numbers and (chain, new) not in used_ids
-            )
-    return renamed
-
-
-def _renumber_turns(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
-    """Return new numbers of unsaved turns whose number another turn has, by chain and number."""
-    renumbered, latest = dict[tuple[str, int], int](), dict[str, int]()
-    for event in unsaved:
-        if isinstance(event, e.TurnStarted):
-            open_turn = stored.chain(event.chain).turn
-            previous = latest.get(event.chain, 0 if open_turn is None else open_turn.turn)
-            latest[event.chain] = max(event.turn, previous + 1)
-            if latest[event.chain] != event.turn:
-                renumbered[event.chain, event.turn] = latest[event.chain]
-    return renumbered
+                pass
+        rebased.append(changed)
+    return rebased
 
 
 # `lore.open`

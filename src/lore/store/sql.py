@@ -22,7 +22,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -76,31 +76,16 @@ def _convert_rows(rows: object, kind: type[_T]) -> _T:
         raise DamagedError("a row holds a value of another type than its column's") from None
 
 
-class _SessionRow(NamedTuple):
-    session: int
-    session_id: str
-    project_id: str | None
-    parent_session_id: str | None
-    created_at: bytes | None
-    updated_at: bytes | None
-    leaf_id: bytes | None
-    metadata: bytes
-    head_number: int
-    head_digest: bytes
-    head_note: bytes
-    size: int
-    user_id: bytes | None
-    agent_id: bytes | None
-    turns: int
-    used_at: bytes | None
-
-
-_COLUMNS = ", ".join(_SessionRow._fields)
 _AS_THEY_ARE = ("session_id", "project_id", "parent_session_id", "metadata", "size", "turns")
 _AS_BYTES = ("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at")
+_COLUMNS = ", ".join(("session", "head_number", "head_digest", "head_note", *_AS_THEY_ARE, *_AS_BYTES))
+_Row: TypeAlias = tuple[
+    int, int, bytes, bytes, str, str | None, str | None, bytes, int, int, bytes | None, bytes | None, bytes | None,
+    bytes | None, bytes | None, bytes | None,
+]  # fmt: skip
 
 
-def _decode(raw: bytes | None) -> str | None:
+def _decode(raw: Any) -> str | None:
     """Decode a column of bytes; invalid UTF-8 is shown as escapes."""
     if raw is None:
         return None
@@ -126,11 +111,11 @@ class SqlSession:
 
     def __init__(self, tx: SqlTransaction, row: tuple[Any, ...]) -> None:
         """`row` has `_COLUMNS`; raises DamagedError."""
-        columns = _convert_rows(row, _SessionRow)
-        fields = {name: getattr(columns, name) for name in _AS_THEY_ARE}
-        fields |= {name: _decode(getattr(columns, name)) for name in _AS_BYTES}
-        head = Head(columns.head_number, columns.head_digest.hex(), columns.head_note.hex())
-        self._tx, self.key, self.summary = tx, columns.session, SessionSummary(head=head, **fields)
+        self.key, number, digest, note, *values = _convert_rows(row, _Row)
+        plain, texts = values[: len(_AS_THEY_ARE)], values[len(_AS_THEY_ARE) :]
+        names = (*_AS_THEY_ARE, *_AS_BYTES)
+        fields: dict[str, Any] = dict(zip(names, (*plain, *map(_decode, texts)), strict=True))
+        self._tx, self.summary = tx, SessionSummary(head=Head(number, digest.hex(), note.hex()), **fields)
 
     def digest(self, number: int) -> str | None:
         """Return the stored digest after event `number` (0: before the first); None if there is no such event."""

@@ -19,7 +19,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any, NamedTuple
@@ -42,6 +42,10 @@ _PRAGMAS = (
     "trusted_schema = OFF",
     "cell_size_check = ON",
     f"journal_size_limit = {16 * 1024 * 1024}",
+)
+_DESCRIPTION = (  # in one statement, as another process may make the tables between two
+    "SELECT application_id, user_version, type, name FROM pragma_application_id, pragma_user_version "
+    "LEFT JOIN sqlite_schema ON type IN ('table', 'view', 'trigger')"
 )
 _MOST_FOUND = 100  # lines of `integrity_check` that are read
 _HEADER = 100  # bytes at the beginning of a database; source: https://www.sqlite.org/fileformat2.html
@@ -222,19 +226,16 @@ class Sqlite(SqlStore):
 
     def _is_new(self, connection: sqlite3.Connection) -> bool:
         """Return whether a database is empty, unchanged; raises FormatError if it is not a store of this version."""
-        tx = _Transaction(connection, self._path)
-        moment = nullcontext() if connection.in_transaction else self._transact(connection, write=False)
         try:
-            with moment:  # between two statements another process may make the tables
-                application = tx.execute("PRAGMA application_id")[0][0]
-                version = tx.execute("PRAGMA user_version")[0][0]
-                parts = tx.execute("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')")
+            rows = _Transaction(connection, self._path).execute(_DESCRIPTION)
         except DamagedError as error:
             if _code_of(error.__cause__) != sqlite3.SQLITE_NOTADB:
                 raise
             message = f"{printable(self._path)} is not an sqlite database, or the beginning of it is damaged"
             hint = "name a file of lore's, or a new one; if this one is damaged, use a backup"
             raise FormatError(message, hint=hint) from error
+        application, version = rows[0][:2]
+        parts = [(kind, name) for *_, kind, name in rows if kind is not None]
         if not application and not version and not parts:
             return True
         if application != APPLICATION or version < 1:

@@ -167,48 +167,28 @@ class _SentenceRow(Struct):
 
 
 class _English(Struct):
-    """The contents of `data/english.toml`."""
+    """The contents of `data/english.toml`, which says what each is for."""
 
     sentences: tuple[_SentenceRow, ...]
-    no_keys: frozenset[str]  # words that do not begin or end the key of a `key: value` line
+    forget: tuple[str, ...]
+    completion: tuple[str, ...]
+    introduction: tuple[str, ...]
+    reported_speech: tuple[str, ...]
+    small_words: frozenset[str]
+    no_keys: frozenset[str]
 
 
 _TOML = resources.files("lore_plugins.memory").joinpath("data", "english.toml").read_text("utf-8")
 _ENGLISH = msgspec.convert(tomllib.loads(_TOML), _English)
 _SENTENCES = [(row.section, row.roles, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
-_FORGET = re.compile(
-    r"^(?:please )?forget (?:that |about |what i said about |what i told you about )?(.+)", re.IGNORECASE
-)
-_COMPLETION = re.compile(
-    r"^(?:done|finished|completed|fixed|resolved|closed)\s*[:\-]?\s+(.+)"
-    r"|^(.+?) (?:is|are|has been|have been)(?: now)? (?:done|finished|completed|fixed|resolved|closed)\b",
-    re.IGNORECASE,
+_FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH = (
+    re.compile("|".join(patterns), re.IGNORECASE)
+    for patterns in (_ENGLISH.forget, _ENGLISH.completion, _ENGLISH.introduction, _ENGLISH.reported_speech)
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LIST_MARK = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
-_INTRODUCTION = re.compile(
-    r"\b(?:says?|said|writes?|wrote|written|reads?|states?|stated|sent|contains?|quotes?|e?-?mail|message|letter|page|"
-    r"site|article|document|file|ticket|issue|comment|review|output|results?)\b[^.!?]*(?:[:–—]|\bfollowing)[\s*_]*$"
-    r"|\b(?:says|said|writes|wrote|reads|states|stated)\b[^.!?:]*:"
-    r"|^(?:please )?(?:translate|rewrite|rephrase|proofread|summari[sz]e|explain|repeat|quote)\b[^.!?:]*:"
-    r"|\b(?:e?-?mails?|messages?|letters?) from\b"
-    r"|^[\s#*_]*(?:(?:from|to|sent|subject)\s*:|-{3,} ?\w|<\w+>\s*$"  # the head of a mail, a divider, a tag
-    r"|[^.!?*]{0,40}\b(?:e?-?mail|message|letter)\b[^.!?*]{0,40}\*\*$)",
-    re.IGNORECASE,
-)  # fmt: skip
-# The words after this are somebody else's, in indirect speech.
-_REPORTED_SPEECH = re.compile(
-    r"\baccording to\b"
-    r"|(?<!\bi)(?<!\bwe)(?<!'ve) (?:says|said|writes|wrote|states|stated|claims|claimed|tells|told|mentions|mentioned|"
-    r"announces|announced|asks|asked|demands|demanded|suggests|suggested|recommends|recommended)\b",
-    re.IGNORECASE,
-)
 _QUOTATION = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
 _NAME_WORDS = 3  # words of a quoted name; a longer quotation may be a sentence of somebody else
-_SMALL_WORDS = frozenset(
-    ("a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "of", "on", "or", "our", "my", "that", "the",
-     "this", "to", "was", "we", "with", "you")
-)  # fmt: skip
 
 
 def extract_by_rule(messages: Iterable[Utterance], known_texts: Texts) -> Texts:
@@ -260,7 +240,7 @@ def _remove_matching(texts_by_section: dict[str, dict[str, None]], sections: Ite
 
 
 def _significant_words(text: str) -> frozenset[str]:
-    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _SMALL_WORDS
+    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _ENGLISH.small_words
 
 
 def _join_wrapped_lines(text: str) -> Iterator[str]:

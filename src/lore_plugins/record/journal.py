@@ -2,8 +2,8 @@
 
 The file has mode 600; each record is one `write`, flushed to disk within a second. A record survives the death of the
 process once `append` returns, and of the machine once it is flushed. A file that another recorder has open, or that is
-not a capture, is refused. A partly written record is cut off again. If the file is moved, removed or emptied meanwhile,
-a new one is started under its name. A run without records leaves no trace, and no new file.
+not a capture, is refused. A partly written record is cut off again. While the file is moved away, and once it was
+removed or emptied, nothing is written. A run without records leaves no trace, and no new file.
 
 A call is written as records of its two sides: the request in pieces, the last one before its last bytes are forwarded;
 the answer chunk by chunk, each before it is forwarded, so that the file holds everything that a client has received.
@@ -39,7 +39,7 @@ _EVERY = 0.9  # seconds between two flushes: a flush may delay a `write`
 class Journal:
     """An open capture. Used by one thread; another one flushes it.
 
-    `tell` is called when writing fails or works again, and when a new file is started.
+    `tell` is called when writing fails or works again.
     """
 
     end: int  # length in bytes
@@ -51,27 +51,19 @@ class Journal:
         self._is_new = not os.path.lexists(path)
         self.has_file = True  # false once it was removed for lack of records
         try:
-            self._open()
+            self._descriptor = open_capture(path, self.label, "lore record")
+            try:
+                self.torn = self._recover()
+            except BaseException:
+                os.close(self._descriptor)
+                raise
         except (OSError, ValueError) as error:
             raise write_error(self.label, reason_of(error)) from None
-        self.begin = self.end  # where the records of this run begin
-        self.number = 1  # of the file, increased when a new one is started under the name
-        self.failed = ""  # why the last append failed
-        self._is_failing = False
-        self._opening = self._missing = b""
+        self.begin = self.first_end = self.end  # where the records of this run begin, and where its first one ends
+        self.failed = ""  # why the last append failed; empty if it did not
         self._is_unflushed, self._closing = False, Event()
         self._thread = Thread(target=self._flush_regularly, name="lore-record-sync", daemon=True)
         self._thread.start()
-
-    def _open(self) -> None:
-        """Open the file, and find its end. Raises OSError, ValueError, LoreError."""
-        self._descriptor = open_capture(self.path, self.label, "lore record")
-        try:
-            self.torn = self._recover()
-        except BaseException:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            raise
 
     def _recover(self) -> int:
         """Find the end of the last whole record, cut off the rest, and return its length."""
@@ -88,67 +80,36 @@ class Journal:
         return size - self.end
 
     def open_run(self, line: bytes) -> None:
-        """Append the first record of a run, which is repeated in each new file. Raises LoreError."""
-        self._opening = self._missing = line
-        if not self._append(b""):
-            raise write_error(self.label, self.failed)
-
-    def append(self, line: bytes, number: int = 0) -> int:
-        """Append a record; return the number of its file, or 0 and set `failed`.
-
-        A record that continues one in the file `number` fails if a new file was started since.
-        """
-        before, file_number = self.number, self._append(line, number)
-        if self.number != before:
-            self._tell(f"{self.label} was moved, removed or emptied: a new file is started")
-        elif bool(file_number) == self._is_failing:
-            self._is_failing = not file_number
-            message = f"error: {self.label} cannot be written: {self.failed}; requests are still forwarded"
-            self._tell(f"{self.label} is written again" if file_number else message)
-        return file_number
-
-    def _append(self, line: bytes, number: int = 0) -> int:
+        """Append the first record of a run. Raises LoreError."""
         try:
-            self._follow_name()
-            if self._missing:
-                self._write(self._missing)
-                self._missing = b""
-            if number not in (0, self.number):
-                self.failed = "it was moved, removed or emptied meanwhile"
-                return 0
             self._write(line)
-        except LoreError as error:  # the file with the name now is not ours
-            self.failed = error.message
-            return 0
+        except (OSError, ValueError) as error:
+            raise write_error(self.label, reason_of(error)) from None
+        self.first_end = self.end
+
+    def append(self, line: bytes) -> bool:
+        """Append a record, or set `failed`; return whether it was written."""
+        failed_before = self.failed
+        try:
+            self._write(line)
+            self.failed = ""
         except (OSError, ValueError) as error:
             self.failed = reason_of(error)
-            return 0
-        self._is_unflushed = True
-        return self.number
-
-    def _follow_name(self) -> None:
-        """Start a new file if the open one no longer has the name, or was truncated."""
-        try:
-            path_status = os.stat(self.path)
-            file_status = os.fstat(self._descriptor)
-        except OSError:  # removed; or it could not be opened again before
-            path_status = file_status = None
-        if path_status is not None and file_status is not None and os.path.samestat(path_status, file_status):
-            if file_status.st_size >= self.end or not stat.S_ISREG(file_status.st_mode):
-                return
-            self._recover()
-        else:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
-            self._open()
-        self.begin, self._missing = self.end, self._opening
-        self.number += 1
+        if self.failed and not failed_before:
+            self._tell(f"error: {self.label} cannot be written: {self.failed}; requests are still forwarded")
+        elif failed_before and not self.failed:
+            self._tell(f"{self.label} is written again")
+        return not self.failed
 
     def _write(self, line: bytes) -> None:
-        """Write a record, whole or not at all. Raises OSError."""
+        """Write a record, whole or not at all. Raises OSError, also if the file no longer has its name."""
+        status = os.fstat(self._descriptor)
+        has_name = os.path.samestat(os.stat(self.path), status)
+        if not has_name or (status.st_size < self.end and stat.S_ISREG(status.st_mode)):
+            raise OSError("it was moved, removed or emptied")
         append(self._descriptor, line, self.end, durable=False)
         self.end += len(line)
+        self._is_unflushed = True
 
     def _flush_regularly(self) -> None:
         while not self._closing.wait(_EVERY):
@@ -165,10 +126,8 @@ class Journal:
         self._closing.set()
         self._thread.join()
         self._flush()
-        if self._descriptor < 0:
-            return
         remove = False
-        if self.end == self.begin + len(self._opening):
+        if self.end == self.first_end:
             with suppress(OSError):
                 is_same = os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
                 os.ftruncate(self._descriptor, self.begin)
@@ -213,14 +172,13 @@ class RecordedCall:
         self.server = ""  # its origin
         self.status: int | None = None
         self.is_written = True  # whether all its records so far were written
-        self._journal, self._number = journal, 0  # the number of the file with its records
+        self._journal = journal
 
     def append(self, line: bytes) -> bool:
-        """Append a record to the file with the earlier ones; return whether it was written."""
-        number = self._journal.append(line, self._number)
-        self._number = number or self._number
-        self.is_written = self.is_written and bool(number)
-        return bool(number)
+        """Append a record; return whether it was written."""
+        is_written = self._journal.append(line)
+        self.is_written = self.is_written and is_written
+        return is_written
 
     def close(self) -> None:
         """Write the ends of both sides."""

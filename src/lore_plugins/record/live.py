@@ -9,19 +9,17 @@ closed, which also happens if the recorder is killed.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from io import FileIO
 from multiprocessing.connection import Connection
 
 from lore.errors import LoreError, reason_of
 from lore.formats import LoreCapture
 from lore.judge import RunningSums, TurnVerdict, findings_of
 from lore.model import CODES, LastBreak, LedgerRow, Place, format_money
-from lore.recording import Opened, Options, Problems, UnrecognisedError, check_followable, load_plugins, show
+from lore.recording import Opened, Options, Problems, UnrecognisedError, load_plugins, show
 from lore.report import counted, in_shell, local_time, percent, visible, worded_break
 from lore.run import Dated, starting_processes, verdicts
 
@@ -82,35 +80,16 @@ def closing_lines(path: str | None, calls: int, lost: int, refused: int, *, poin
 
 
 def growing_capture(path: str, wait: Callable[[], bool]) -> Iterator[bytes]:
-    """Yield the bytes of a capture as they are written, also of files that take its name. Raises LoreError.
-
-    `wait` returns when it is time to look again; false if that was the last time.
-    """
-    check_followable(path)
-    is_missing = True
+    """Yield the bytes of a capture as they are written, until `wait` returns false. Raises LoreError."""
     try:
-        while is_missing:
-            is_missing = not os.path.exists(path) and wait()
-        while True:
-            with open(path, "rb", buffering=0) as file:
-                is_other = False
-                while not is_other:
-                    is_other = _has_other_file(path, file)
-                    while data := file.read(PIECE):  # also the bytes written before the file was moved
-                        yield data
-                    if not is_other and not wait():
-                        return
+        with open(path, "rb", buffering=0) as file:
+            while True:
+                while data := file.read(PIECE):
+                    yield data
+                if not wait():
+                    return
     except OSError as error:
         raise LoreError(f"cannot read {show(path)}: {reason_of(error)}") from None
-
-
-def _has_other_file(path: str, file: FileIO) -> bool:
-    """Return whether another file has the name, or this one was emptied; a missing one may come back."""
-    try:
-        path_status, file_status = os.stat(path), os.fstat(file.fileno())
-    except FileNotFoundError:
-        return False
-    return not os.path.samestat(path_status, file_status) or file_status.st_size < file.tell()
 
 
 def live_verdicts(

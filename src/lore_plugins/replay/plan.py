@@ -55,14 +55,6 @@ class PlannedRequest(NamedTuple):
     salt: str = ""
 
 
-class PlanSummary(NamedTuple):
-    """What is known of a layout before anything is sent."""
-
-    result: ReplayedLayout
-    digest: str  # of all bodies
-    models: tuple[str, ...]  # requested models
-
-
 def parse_layouts(names: str | None, dialect: str | None, recording: Recording) -> tuple[PromptLayout, ...]:
     """Return the layouts named, each a word or `WORD:DIALECT`. Raise LoreError for an invalid or impossible one.
 
@@ -89,7 +81,16 @@ def parse_layouts(names: str | None, dialect: str | None, recording: Recording) 
 
 
 class ReplayPlan:
-    """The requests of one recording in one layout, at most `most`; can be iterated any number of times."""
+    """The requests of one recording in one layout, at most `most`; can be iterated any number of times.
+
+    `summarise` sets `result`, the `digest` of all bodies, and the requested `models`.
+    """
+
+    result: ReplayedLayout  # what is known before anything is sent
+    digest: str
+    models: tuple[str, ...]
+    capture = ""  # the file that was written
+    resumed = 0  # requests in it that earlier runs had sent
 
     def __init__(
         self, path: str, options: Options, layout: PromptLayout, sending: Sending, most: int | None = None
@@ -108,8 +109,8 @@ class ReplayPlan:
         self._varying: VaryingSystem | None = None
         self._partial: frozenset[tuple[str, int]] | None = None
 
-    def summarise(self) -> PlanSummary:
-        """Return what is known before anything is sent. Raise LoreError if there is nothing to send."""
+    def summarise(self) -> None:
+        """Read all requests once. Raise LoreError if there is nothing to send."""
         digest, count, first = hashlib.sha256(), 0, ""
         models: dict[str, None] = {}
         for request in self.requests():
@@ -120,14 +121,14 @@ class ReplayPlan:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
             raise LoreError(f"{show(self._path)} has no request to send{reasons}", hint="lore fold shows it")
         varying = self._varying
-        result = ReplayedLayout(
+        self.digest, self.models = digest.hexdigest(), tuple(models)
+        self.result = ReplayedLayout(
             name=self.layout.name, dialect=first, capture="", planned=count, requests=0, resumed=0,
             tail=None if self.layout.recorded else self.layout.tail or self._options.rules.tail,
             skipped=dict(self.skipped), left_out=dict(self.left_out), unsent=dict(self._unsent),
             assembled=not self.layout.recorded, moved_turns=0 if varying is None else varying.moved_turns,
             moved_bytes=0 if varying is None else varying.moved_bytes,
         )  # fmt: skip
-        return PlanSummary(result, digest.hexdigest(), tuple(models))
 
     def requests(self) -> Iterator[PlannedRequest]:
         """Yield the requests in order."""

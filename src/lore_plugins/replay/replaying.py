@@ -13,7 +13,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +29,7 @@ from lore.report import describe_missing
 from lore.run import CheckContext, Dated, Simulation, simulate
 from lore_plugins.replay.captured import CaptureFile, capture_file, digest_of, line_of
 from lore_plugins.replay.lines import SLOTS, notes_of
-from lore_plugins.replay.plan import PlannedRequest, PlanSummary, PromptLayout, ReplayPlan, parse_layouts
+from lore_plugins.replay.plan import PlannedRequest, PromptLayout, ReplayPlan, parse_layouts
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from lore_plugins.replay.sending import Sending
 from lore_plugins.replay.server import Probed, Server, ServerRefusedError
@@ -70,16 +69,6 @@ def parse_pace(text: str) -> Pace:
     return Pace(factor, most)
 
 
-@dataclass(slots=True)
-class _LayoutRun:
-    """The requests of one layout, and what was sent of them."""
-
-    plan: ReplayPlan
-    summary: PlanSummary
-    capture: str = ""  # that was written
-    resumed: int = 0  # requests in it that earlier runs had sent
-
-
 class ReplayRun:
     """A replay: first summarised, then estimated or sent; `tell` receives progress."""
 
@@ -95,30 +84,30 @@ class ReplayRun:
         if not all(layout.recorded for layout in layouts):
             lacks = lacks_of(recording.reader.name)
             self.notes += [describe_missing([recording.reader.name], lacks)] if lacks else []
-        self.runs: list[_LayoutRun] = []
+        self.plans = [
+            ReplayPlan(options.recording, opening, layout, self._sending(), options.turns) for layout in layouts
+        ]
         first_layouts: dict[str, str] = {}
-        for plan in [self._plan(layout, "") for layout in layouts]:
-            summary = plan.summarise()
-            equal_layout = first_layouts.setdefault(summary.digest, plan.layout.name)
+        for plan in self.plans:
+            plan.summarise()
+            equal_layout = first_layouts.setdefault(plan.digest, plan.layout.name)
             if equal_layout != plan.layout.name:
-                summary = summary._replace(result=replace(summary.result, same_as=equal_layout))
-            self.runs.append(_LayoutRun(plan, summary))
+                plan.result = replace(plan.result, same_as=equal_layout)
         self._outputs = _outputs(options.output, layouts)
 
-    def _plan(self, layout: PromptLayout, salt: str) -> ReplayPlan:
+    def _sending(self, salt: str = "") -> Sending:
         cache = (self._options.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
-        sending = Sending("", self._options.max_tokens, self._model, salt, cache)
-        return ReplayPlan(self._options.recording, self._opening, layout, sending, self._options.turns)
+        return Sending("", self._options.max_tokens, self._model, salt, cache)
 
     def estimate(self) -> ReplayEstimate:
         """Estimate the tokens and dollars of all requests, without contacting the server."""
         requests, tokens, predicted, uncached = 0, 0, Decimal(0), Decimal(0)
         is_priced = True
-        for run in self.runs:
-            if run.summary.result.same_as is not None:
+        for plan in self.plans:
+            if plan.result.same_as is not None:
                 continue
-            requests += run.summary.result.planned
-            lines = (line_of(request, self._url(request), None) for request in run.plan.requests())
+            requests += plan.result.planned
+            lines = (line_of(request, self._url(request), None) for request in plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._opening.counter).open(
                 self._options.recording, Problems(), opened=Opened(first, chain((first,), lines))
@@ -147,15 +136,15 @@ class ReplayRun:
             self._require_free_outputs()
             try:
                 self._probe_server()
-                for run in self.runs:
-                    if run.summary.result.same_as is None:
-                        run.capture = self._outputs[run.plan.layout.name]
-                        self._send(run)
+                for plan in self.plans:
+                    if plan.result.same_as is None:
+                        plan.capture = self._outputs[plan.layout.name]
+                        self._send(plan)
             except ServerRefusedError as error:
                 stopped = str(error)
             except KeyboardInterrupt:
                 interrupted = True
-        layouts = [self._layout_result(run) for run in self.runs]
+        layouts = [self._layout_result(plan) for plan in self.plans]
         comparison = compare_layouts(layouts)
         return Replayed(
             recording=show(self._options.recording), server=self._server.label, engine=self._engine or None,
@@ -183,22 +172,22 @@ class ReplayRun:
     def _probe_server(self) -> None:
         """Find out the server's engine, and use its only model if it lacks a recorded one."""
         self.probed = self._server.probe()
-        models, recorded_models = self.probed.models, {model for run in self.runs for model in run.summary.models}
+        models, recorded_models = self.probed.models, {model for plan in self.plans for model in plan.models}
         if self._model is None and len(models) == 1 and not recorded_models <= set(models):
             self.notes.append(f"the server's only model, {models[0]}, replaces the recorded one")
             self._model = models[0]
 
-    def _send(self, run: _LayoutRun) -> None:
+    def _send(self, plan: ReplayPlan) -> None:
         """Send the requests of a layout that its capture does not hold yet."""
-        with capture_file(run.capture, resume=self._options.resume, force=self._options.force) as file:
-            before, planned = len(file.digests), run.summary.result.planned
-            run.resumed = before
+        with capture_file(plan.capture, resume=self._options.resume, force=self._options.force) as file:
+            before, planned = len(file.digests), plan.result.planned
+            plan.resumed = before
             if before > planned:
                 raise _other_capture_error(file, planned)
-            several = len({run.summary.digest for run in self.runs}) > 1  # a salt separates their caches
-            run.plan = self._plan(run.plan.layout, (file.salt or secrets.token_hex(4)) if several else "")
+            several = len({plan.digest for plan in self.plans}) > 1  # a salt separates their caches
+            plan.sending = self._sending((file.salt or secrets.token_hex(4)) if several else "")
             last: tuple[float, float] | None = None  # the previous request: its recorded time, and when it was sent now
-            for number, request in enumerate(run.plan.requests()):
+            for number, request in enumerate(plan.requests()):
                 if number < before:
                     if file.digests[number] != digest_of(request.payload.body):
                         raise _other_capture_error(file, number)
@@ -209,25 +198,24 @@ class ReplayRun:
                 file.append(request, self._url(request), _unpack_answer(answer, self._server), self._engine)
                 at = request.at if request.at is not None else last[0] if last is not None else None
                 last = None if at is None else (at, answer.sent_at)
-                self._tell(f"{number + 1:,} of {planned:,} requests, layout {run.plan.layout.name}")
+                self._tell(f"{number + 1:,} of {planned:,} requests, layout {plan.layout.name}")
 
     def _url(self, request: PlannedRequest) -> str:
         return self._server.url(request.payload.path).partition("?")[0]
 
-    def _layout_result(self, run: _LayoutRun) -> ReplayedLayout:
+    def _layout_result(self, plan: ReplayPlan) -> ReplayedLayout:
         """Return the result of a layout, with its capture simulated."""
-        simulation = self._simulate(run.capture) if run.capture else None
+        simulation = self._simulate(plan.capture) if plan.capture else None
         read = prompt = None
         if simulation is not None and simulation.turns:
             billed = simulation.totals.billed
             is_reported = any(turn.billed and turn.billed.read_tokens is not None for turn in simulation.turns)
             read = billed.read_tokens if is_reported else None
             prompt = (billed.read_tokens or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0) or None
-        result = run.summary.result
         return replace(
-            result, capture=show(run.capture) if run.capture else "", resumed=run.resumed,
+            plan.result, capture=show(plan.capture) if plan.capture else "", resumed=plan.resumed,
             requests=0 if simulation is None else len(simulation.turns),
-            unsent={} if self._options.redact else result.unsent, prompt_tokens=prompt, read_tokens=read,
+            unsent={} if self._options.redact else plan.result.unsent, prompt_tokens=prompt, read_tokens=read,
             read_share=None if read is None or not prompt else round(read / prompt, 4),
             computed_tokens=None if read is None or not prompt else prompt - read, simulated=simulation,
         )  # fmt: skip

@@ -13,6 +13,7 @@ import io
 import os
 import posixpath
 import re
+from bisect import bisect_left
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -27,6 +28,7 @@ from lore.recording import FolderEntry, Status, show
 BLOCK = 16 * 1024 * 1024  # bytes of one request when a file is read in order
 PART = 1024 * 1024  # and when it is read at any position
 _WEB = ("http", "https")
+_NO_NAMES = frozenset(("", ".", ".."))  # that no part of a path can have
 _LONGEST = 300  # characters that are shown of a name, or of a client's message
 _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_", "STORAGE_EMULATOR_HOST")  # variables that clients read
 _CREDENTIALS = re.compile("(AWS|AZURE|GOOGLE)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD|STRING).*")  # variables
@@ -158,7 +160,7 @@ class SchemeFiles:
         below = len(place.root) + len(place.key) + (2 if place.key else 1)
         for entry in objects:
             name = str(entry["name"]).rstrip("/")[below:]
-            if name and "/" not in name and name not in (".", ".."):
+            if "/" not in name and name not in _NO_NAMES:
                 yield FolderEntry(name, entry["type"] == "directory")
 
     @contextmanager
@@ -183,31 +185,18 @@ class SchemeFiles:
 
 
 class _Listing:
-    """All objects in a folder and its subfolders, by key, and the names in each folder."""
+    """All objects in a folder and its subfolders, by key."""
 
     def __init__(self, place: _Place, objects: Mapping[str, Any]) -> None:
         self._place = place
+        prefix = f"{place.key}/" if place.key else ""
         self.files: dict[str, Any] = {}
-        self._folders: dict[str, dict[str, bool]] = {}  # key -> name -> whether it is a folder
-        self._odd: set[str] = set()  # folders with names that cannot be part of a path
         for name, info in objects.items():
-            self._add(name[len(place.root) + 1 :], info)
-
-    def _add(self, key: str, info: Any) -> None:
-        prefix = f"{self._place.key}/" if self._place.key else ""
-        if info["type"] == "directory" or key.endswith("/") or not key.startswith(prefix):
-            return  # an empty object that represents a folder, or an object elsewhere
-        folder = self._place.key
-        parts = key[len(prefix) :].split("/")
-        for number, part in enumerate(parts):
-            if part in ("", ".", ".."):
-                self._odd.add(folder)
-                return
-            is_file = number == len(parts) - 1
-            names = self._folders.setdefault(folder, {})
-            names[part] = names.get(part, False) or not is_file
-            folder = f"{folder}/{part}" if folder else part
-        self.files[key] = info
+            key = name[len(place.root) + 1 :]
+            # else an empty object that represents a folder, or an object elsewhere
+            if info["type"] != "directory" and not key.endswith("/") and key.startswith(prefix):
+                self.files[key] = info
+        self._keys = sorted(self.files)
 
     def covers(self, place: _Place) -> bool:
         """Return whether a place is in the listed folder."""
@@ -216,8 +205,15 @@ class _Listing:
 
     def entries(self, key: str, folder: str) -> Iterator[FolderEntry]:
         """Yield the entries of a folder; raises RemoteError at the end if it has names that no path can have."""
-        yield from (FolderEntry(name, is_folder) for name, is_folder in self._folders.get(key, {}).items())
-        if key in self._odd:
+        prefix = f"{key}/" if key else ""
+        names: dict[str, bool] = {}  # and whether each is a folder
+        at = bisect_left(self._keys, prefix)
+        while at < len(self._keys) and self._keys[at].startswith(prefix):
+            name, slash, _ = self._keys[at].removeprefix(prefix).partition("/")
+            names[name] = names.get(name, False) or bool(slash)
+            at = bisect_left(self._keys, f"{prefix}{name}0") if slash else at + 1  # after the folder: 0 follows /
+        yield from (FolderEntry(name, is_folder) for name, is_folder in names.items() if name not in _NO_NAMES)
+        if not _NO_NAMES.isdisjoint(names):
             message = f"{_label(folder)}: objects whose names have an empty part (`//`), `.` or `..` cannot be read"
             raise RemoteError(message, hint="copy them to other names")
 

@@ -7,7 +7,7 @@ import pytest
 
 import lore_plugins.memory
 from compaction.test_hooks import CADENCE, GAP, NOW, Failing, stamp
-from helpers.storing import opened
+from helpers.storing import opened, stored_session
 from lore.asking import SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
@@ -34,7 +34,7 @@ def store(request, tmp_path):
 
 @pytest.fixture
 def session(store):
-    return StoredSession.begin(
+    return stored_session(
         store, event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m")
     )
 
@@ -178,7 +178,7 @@ def test_harness_of_the_readme_compacts_and_remembers(store):
         "header": event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"),
     }  # fmt: skip
     for number in range(1, 5):  # each turn by a process of its own
-        names["stored"] = StoredSession.begin(store, names["header"])
+        names["stored"] = stored_session(store, names["header"])
         exec("\n".join(lines), names)  # noqa: S102 - the README is ours
         assert names["continuous"].before_turn(NOW + 10 * number) is None
         add_exchange(names["stored"], number, 10 * number, *PREFERS)

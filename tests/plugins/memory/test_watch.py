@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from helpers.storing import opened
+from helpers.storing import opened, stored_session
 from helpers.waiting import Script
 from lore.commands.compact import memory_maker, watch
 from lore.compaction.settings import Compaction
@@ -13,7 +13,6 @@ from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
 from lore.session import event
 from lore.store.locks import trylock
-from lore.store.session import StoredSession
 from lore_plugins.memory.actions import wipe_memory
 from lore_plugins.memory.agent import StoreMemories
 from lore_plugins.memory.audit import read_audit_log
@@ -31,7 +30,7 @@ IDLE = "idle: 3 remembered, 0 removed, 3 topics dreamt"
 
 
 def begin_session(store, name="s1", user_id="ann", **fields):
-    return StoredSession.begin(store, event("session_started", session_id=name, user_id=user_id, model="m", **fields))
+    return stored_session(store, event("session_started", session_id=name, user_id=user_id, model="m", **fields))
 
 
 def exchange(session, number, text="hi"):

@@ -102,10 +102,10 @@ def test_answer_is_written_before_it_is_sent(answer, tmp_path, monkeypatch):
     """With a slow disk a crash could once lose an answer that the client had."""
     answered, early, append = threading.Event(), list[bool](), journal.Journal.append
 
-    def slow(self, line, number=0):
+    def slow(self, line):
         if b'"response"' in line:
             early.append(answered.wait(0.1))
-        return append(self, line, number)
+        return append(self, line)
 
     monkeypatch.setattr(journal.Journal, "append", slow)
     with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
