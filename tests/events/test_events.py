@@ -135,6 +135,8 @@ def test_blocks_of_provider_and_lore_are_distinguished():
     assert [block["type"] for block in blocks] == ["text", "image", "image", "text", "text"]
     assert blocks[1]["source"] == source
     assert "cache_control" not in blocks[3], "breakpoints are lore's to set"
+    with pytest.raises(MisuseError, match="did you mean 'media_type'"):
+        session.user([{"type": "image", "mediatype": "image/png", "data": "x"}])
 
 
 @pytest.mark.parametrize("text", ["", "  \n", [], [{"type": "text", "text": " "}]])

@@ -16,6 +16,7 @@ from lore.events.strict import (
     expect,
     json_of,
     optional_json,
+    refuse_misspelling,
     require_word,
     strict,
     text_json,
@@ -140,17 +141,29 @@ def tool_call(
     )  # fmt: skip
 
 
-# The members of lore's own blocks; blocks of other members are in the shape of the dialect's API.
 _LORE_MEMBERS = {"text": ("type", "text"), "raw": ("type", "json", "dialect"), "image": ("type", "media_type", "data"),
                  "thinking": ("type", "text", "signature")}  # fmt: skip
-_TYPED = ("anthropic", "openai-chat", "openai-responses")  # APIs whose blocks have a type
+
+# Members of blocks in a user's message or a tool's result, by the API that knows them.
+_API_MEMBERS = {
+    "anthropic": ("type", "text", "source", "title", "context", "citations", "cache_control", "tool_use_id", "content",
+                  "is_error", "id", "name", "input", "thinking", "signature", "data"),
+    "openai-chat": ("type", "text", "image_url", "input_audio", "file", "refusal"),
+    "openai-responses": ("type", "text", "image_url", "file_id", "file_data", "file_url", "filename", "detail", "role",
+                         "content", "call_id", "output", "arguments", "input", "name", "id", "status", "summary"),
+    "gemini": ("text", "inlineData", "inline_data", "fileData", "file_data", "functionCall", "function_call",
+               "functionResponse", "function_response", "thought", "thoughtSignature", "thought_signature"),
+    "bedrock": ("text", "image", "document", "video", "toolUse", "toolResult", "guardContent", "cachePoint",
+                "reasoningContent", "citationsContent", "searchResult"),
+}  # fmt: skip
 _TYPE = 'give lore.events.text, image or raw, or a mapping in the shape of the API, such as {"type": "text", "text": …}'
 
 
 def block_of(value: object, dialect: str) -> i.Block:
     """Return a value as a block: one of lore's, a text, or a mapping in lore's shape or the dialect's own.
 
-    Raises MisuseError for a mapping without the type that the dialect requires.
+    Raises MisuseError for a mapping with a misspelled member, and names the nearest one, and without the type that the
+    dialect requires.
     """
     if isinstance(value, str):
         return text(value)
@@ -163,7 +176,8 @@ def block_of(value: object, dialect: str) -> i.Block:
     kind = str(members.get("type", ""))
     known = _LORE_MEMBERS.get(kind, ())
     if not known or any(name not in known for name in members):
-        if "type" not in members and dialect in _TYPED:
+        refuse_misspelling("a block", members, (*known, *_API_MEMBERS.get(dialect, ())))
+        if "type" not in members and "type" in _API_MEMBERS.get(dialect, ()):
             raise MisuseError(f"a block has no type: it has {', '.join(members) or 'no members'}", hint=_TYPE)
         return i.RawBlock(json_of(plain(members), "a block"), dialect)
     try:

@@ -193,7 +193,10 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
             raise MisuseError(f"{what} is among the tools", hint=_TOOL)
     encoded = tuple([object_json(tool, "tools") for tool in tools])
     for tool in tools:
-        if not isinstance(tool, Mapping) or "name" in tool:
+        if not isinstance(tool, Mapping):
+            continue
+        _check_tool(tool)
+        if "name" in tool:
             continue
         is_schema = tool.get("type") == "object"  # of a tool's input alone, as a pydantic class returns it
         # A tool that the provider runs may be named by its one nested member: {"google_search": {}}.
@@ -201,6 +204,34 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
         if is_schema or ("type" not in tool and not is_nested):
             raise MisuseError(f"a tool has no name: it has {', '.join(tool) or 'no members'}", hint=_TOOL)
     return encoded
+
+
+# Members of a tool in any API, of what is in it, and of its schema; those of `properties` are the tool's own.
+_TOOL_MEMBERS = (
+    "name", "description", "type", "input_schema", "inputSchema", "parameters", "parametersJsonSchema",
+    "parameters_json_schema", "function", "toolSpec", "functionDeclarations", "function_declarations", "strict",
+    "cache_control", "cachePoint", "json", "required", "properties",
+)  # fmt: skip
+
+
+def _check_tool(tool: Members) -> None:
+    """Raise MisuseError for a misspelled member of a tool, of a function in it, or of its schema."""
+    refuse_misspelling("a tool", tool, _TOOL_MEMBERS)
+    for name in _TOOL_MEMBERS[:-1]:
+        inner = tool.get(name)
+        for part in cast("Sequence[object]", inner if isinstance(inner, list | tuple) else [inner]):
+            if isinstance(part, Mapping):
+                _check_tool(cast("Members", part))
+
+
+def refuse_misspelling(where: str, members: Members, known: Sequence[str]) -> None:
+    """Raise MisuseError for an unknown member that is spelled nearly like a known one, which is missing.
+
+    Other unknown members may be a provider's own.
+    """
+    for name in members:
+        if name not in known and nearest_name(name, [other for other in known if other not in members], 0.8):
+            raise bad_name(where, name, known)
 
 
 def context_json(context: Members | None) -> Raw:
