@@ -253,6 +253,7 @@ _AROUND = 200  # characters before a difference in which a word that varies may 
 _FEWEST_DIGITS = 4  # of a long word that is an id and not a name
 _LONGEST_LINE = 2_000  # characters: in a longer line, a word somewhere says nothing about a number
 _LINE = 400  # characters of a line around a word
+_BLOCK, _LONGEST_LABEL = 1_024, 64  # characters that are searched for labels together; of a label
 _BEFORE_SIGN, _AFTER_SIGN = 96, 160  # characters around a sign that are searched
 _BEFORE_VALUE = frozenset("\"'`* \t:=#")  # what separates the name of an id from its value
 _CONTEXT = 4_096  # characters before a difference, searched for its heading
@@ -479,13 +480,18 @@ def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
     words: list[VaryingWord] = []
     counts: Counter[VaryingKind] = Counter()
     examples = [match.span() for match in EXAMPLES.finditer(text)]
+    labels, documentation = _Places(_DATE_LABEL, text), _Places(EXAMPLE, text)
     at = 0
     for before, form, word in split_varying_words(text):
         at += len(before)
         end = at + len(word)
         line_start, line_end = max(text.rfind("\n", 0, at) + 1, at - _LINE), text.find("\n", at, at + _LINE)
-        rest = text[end : line_end if line_end >= 0 else at + _LINE]
-        kind = _varying_kind(form, word, text[line_start:at], rest, in_tool=in_tool)
+        line_end = line_end if line_end >= 0 else min(at + _LINE, len(text))
+        kind = None
+        if word and (form != "date" or labels.are_in(line_start, line_end)):
+            kind = _varying_kind(form, word, text[line_start:at], text[end:line_end], in_tool=in_tool)
+        if kind is not None and documentation.are_in(line_start, line_end):
+            kind = None
         is_example = kind is not None and any(start <= at < stop for start, stop in examples)
         if kind is not None and not is_example and counts[kind] < _MOST_OF_A_KIND:
             counts[kind] += 1
@@ -497,13 +503,34 @@ def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
     return sorted(words, key=lambda word: word.start)
 
 
+class _Places:
+    """Where a pattern matches in a text: each block of it is searched once, whatever number of words is asked about."""
+
+    def __init__(self, searched: re.Pattern[str], text: str) -> None:
+        self._searched, self._text = searched, text
+        self._blocks: dict[int, list[tuple[int, int]]] = {}
+
+    def are_in(self, start: int, end: int) -> bool:
+        """Return whether a match lies between two places."""
+        blocks = (self._matches_in(number) for number in range(start // _BLOCK, end // _BLOCK + 1))
+        return any(start <= first and last <= end for matches in blocks for first, last in matches)
+
+    def _matches_in(self, number: int) -> list[tuple[int, int]]:
+        if number not in self._blocks:
+            begin, end = number * _BLOCK, (number + 1) * _BLOCK
+            found = self._searched.finditer(self._text, begin, end + _LONGEST_LABEL)
+            self._blocks[number] = [match.span() for match in found if match.start() < end]
+        return self._blocks[number]
+
+
 def _varying_kind(form: str, word: str, before: str, after: str, *, in_tool: bool) -> VaryingKind | None:
-    """Return the kind of a word by its line; None if it is part of documentation."""
-    if not word or EXAMPLE.search(before + word + after):
-        return None
+    """Return the kind of a word by what precedes and follows it in its line; None for a word that seldom varies.
+
+    A date comes from a line with a label of dates.
+    """
     digits = sum(map(str.isdigit, word))
     match form:
-        case "date" if digits and _DATE_LABEL.search(before + word + after):
+        case "date" if digits:
             is_quoted = any(before.count(mark) % 2 and mark in after and before[-1] != mark for mark in '"`')
             if (in_tool or is_quoted) and CURRENT.search(before) is None:
                 return None
