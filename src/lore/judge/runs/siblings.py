@@ -29,7 +29,7 @@ from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_since
 from lore.judge.pairs.pair import Pair
 from lore.judge.prices import paid_again, price_of, sum_known
-from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints, path_at
+from lore.judge.requests.request_laws import UNPUBLISHED, lacks_cache_key, needs_breakpoints, path_at
 from lore.judge.runs.reads import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -169,8 +169,7 @@ class Beginnings:
     def findings(self, place: Place) -> Iterator[Finding]:
         for start in self._unread_beginnings.values():
             provider = served_by(start.latest).provider
-            has_key = start.latest.prompt.params.get("prompt_cache_key", b"null") != b"null"
-            reasons: tuple[PlateauReason, ...] = ("no-cache-key",) if provider == "openai" and not has_key else ()
+            reasons: tuple[PlateauReason, ...] = ("no-cache-key",) if lacks_cache_key(start.latest, provider) else ()
             reasons = ("engine-reads-nothing",) if provider in ENGINES else reasons
             cache, others = cache_of(start.latest, served_by(start.latest)), self._reads.most_read(start.latest) > 0
             evidence = ReadPlateau(0, start.tokens, start.repeats, reasons, cache, read_others=others)
