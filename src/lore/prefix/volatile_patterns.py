@@ -208,6 +208,7 @@ GIT_HEADING = pattern(
     r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch"
     r"|directory (?:structure|tree|listing)"
     r"|(?:file|project|folder|repo(?:sitory)?|workspace|source) (?:structure|tree|listing|map|layout)"
+    r"|^(?:(?:project|workspace|repo(?:sitory)?) )?(?:files|file list)$"  # anomalyco/opencode#5224
 )
 MEMORY_HEADING = pattern(
     r"(?i)\bmemor(?:y|ies)\b|\bknowledge(?: base)?\b|\bretriev(?:ed|al)\b|\brecall(?:ed)?\b|\bremembered\b|\brag\b"
