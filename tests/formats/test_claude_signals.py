@@ -131,6 +131,15 @@ def test_other_or_malformed_record_shows_no_names(records, signals):
         assert observed(*FIRST, record) == signals
 
 
+@pytest.mark.parametrize(("before", "parent", "signals"), [
+    (FIRST, "a1", [Sign("resume")]),
+    ((*FIRST, tool_result({"type": "text", "text": "ok"})), "u2", []),  # it works, so nothing is resumed
+])  # fmt: skip
+def test_message_after_last_answer_resumes_subagent(before, parent, signals):
+    text_of_main = "The coordinator sent a message while you were working:\nRun the tests, too."
+    assert observed(*before, asked("u9", text_of_main, parent)) == signals
+
+
 def test_resume_names_its_line(tmp_path):
     lines, last = [], None
     for number, cached in enumerate((0, 20_000, 0)):

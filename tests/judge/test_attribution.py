@@ -240,7 +240,7 @@ def test_restart_leads_over_compaction_on_system_verdict():
     talk = opened()
     change = talk.compact()
     lead = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
-    assert (rank(lead), other_codes(lead)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
+    assert (rank(lead), other_codes(lead)) == (("LORE167", "strong", "waste"), ["LORE123", "LORE159", "LORE125"])
 
 
 @each("read, verdict, doubted", [

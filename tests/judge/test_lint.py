@@ -277,6 +277,16 @@ def test_fields_that_prevent_caching_are_defects(made, codes):
     assert defect_codes(made) == codes
 
 
+@each("call, codes", [
+    (Call("api.x.ai/v1/chat/completions", betas=()), ["LORE185"]),
+    (Call("api.x.ai/v1/chat/completions", betas=(), route="x-grok-conv-id: c1"), []),
+    (Call("api.x.ai/v1/chat/completions"), []),  # its headers are not recorded
+])  # fmt: skip
+def test_missing_conversation_id_of_xai_is_a_defect(call, codes):
+    body = {"model": "grok-4.6", "messages": [{"role": "system", "content": LONG}, {"role": "user", "content": "Go."}]}
+    assert defect_codes(turn(parsed(body, "openai-chat"), call=call)) == codes
+
+
 def test_unknown_model_has_no_cache():
     request = turn(parsed({"model": "acme-1", "messages": [entry("user", text(LONG))]}, "openai-chat"))
     assert Linter(RULES).outlook(request).cached is None

@@ -53,6 +53,15 @@ def test_reads_at_one_level_are_a_finding(reads, message):
     assert (finding.kind, finding.severity, finding.tokens) == ("unattributable", "warning", "recorded")
 
 
+def test_low_reads_of_several_machines_are_one_plateau():
+    call = Call(endpoint="api.x.ai/v1/chat/completions", betas=())
+    xai = {"call": call, "model": "grok-4.6", "prompt_cache_key": None, "grown": 800}
+    found = plateau(talk(128, 1_024, 128, 0, 128, **xai))
+    assert "no more than 1,024 tokens were read in 4 requests in a row" in found.message
+    assert "x-grok-conv-id" in found.fix
+    assert "LORE307" not in chain_codes(talk(128, 3_968, 128, 4_864, 128, **xai))
+
+
 def test_two_unread_requests_before_reads_are_no_plateau():
     assert "LORE307" not in chain_codes(talk(0, 0, 0, 4_352, 4_864))
 
@@ -119,7 +128,7 @@ def test_other_reads_are_no_plateau(turns):
 @pytest.mark.parametrize(("options", "reasons", "words"), [
     ({"call": LLAMA}, ("engine",), "llama.cpp reads what a slot"),
     ({"call": LLAMA, "cache_prompt": False}, ("cache-prompt-off",), "cache_prompt is false"),
-    ({"prompt_cache_key": None}, ("no-cache-key",), "without a prompt_cache_key"),
+    ({"prompt_cache_key": None}, ("no-cache-key",), "without a cache key"),
     ({"fields": {"user": lambda number: f"u{number}"}}, ("changing-key",), "user differs from request to request"),
     ({"call": LLAMA, "fields": {"session_id": lambda number: f"s{number}"}}, ("changing-key",), "session_id differs"),
 ])  # fmt: skip

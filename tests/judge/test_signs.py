@@ -441,6 +441,12 @@ def test_announced_tools_are_outside_prefix_unless_confirmed(read, verdict, stre
     assert rank(cause) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
 
 
+@pytest.mark.parametrize(("verdict", "strength"), [("", "weak"), ("messages_changed", "strong")])
+def test_verdict_confirms_resume(verdict, strength):
+    cause = dropped(opened(), ABOVE, signs=("resume",), verdict=verdict)
+    assert rank(cause) == ("LORE123", strength, "waste" if strength == "strong" else "unattributable")
+
+
 def test_first_read_of_resumed_conversation_confirms_nothing():
     talk = Judged()
     talk.ask()

@@ -48,6 +48,10 @@ SHOWN = {
     "token count": ("LORE109", body("you have 12,345 tokens left", "y"), body("you have 12 tokens remaining", "y")),
     "directory tree": ("LORE110", *(body("x", system=f"<directory_structure>\n- {names}\n</directory_structure>")
                                     for names in ("a/b.py", "a/b.py\n- a/c.py"))),
+    "list of files": ("LORE110", *(body("x", system=f"<env>\ncwd: /a\n</env>\n<files>\n{names}\n</files>")
+                                   for names in ("a.ts\nb.ts", "a.ts\nb.ts\nc.ts"))),
+    "memory after a tag": ("LORE126", body("x", system=[text("Be brief."), text("End.")]), body("x", system=[
+        text("Be brief."), text("<agentmemory>\n## Relevant memories\n- tabs\n</agentmemory>"), text("End.")])),
     "retrieved context": ("LORE126", *(body("x", system=f"<retrievedContext>\n- {facts}\n</retrievedContext>")
                                        for facts in ("tabs", "tabs\n- no comments"))),
     "text and block": ("LORE112", body("x"), body(user("x"))),

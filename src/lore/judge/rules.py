@@ -250,8 +250,8 @@ FALLS: tuple[EvidenceRule, ...] = (
         )),
     EvidenceRule(Code.RESUME_RERENDERED, find.find_resume,
         "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
-        "prompt shrank, it was rendered again.",
-        "weak", confirmed_by=(lambda facts, _: find.find_removed(facts) is not None,)),
+        "prompt shrank, or the provider says that the client changed it, it was rendered again.",
+        "weak", confirmed_by=(lambda facts, _: find.find_removed(facts) is not None, find.verdict_agrees)),
     EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_removed,
         "78 of 78 prompts that shrank by over 1,000 tokens fell (facts/verdicts.md, 1), 4 of 4 by 128 to 1,000. 16 of "
         "40 that were called cleared results were it (facts/predictions.md). Weak if the provider may omit content.",

@@ -488,13 +488,14 @@ class ImageBeforeText(EvidenceFact, frozen=True):
 
 
 class CacheKeyMissing(EvidenceFact, frozen=True):
-    """The request has no `prompt_cache_key`."""
+    """The request has no key that selects the machine."""
 
     words = (
-        "no prompt_cache_key: requests that begin alike may reach different machines{per_minute:?; one machine takes "
+        "no {key}: requests that begin alike may reach different machines{per_minute:?; one machine takes "
         "at most {per_minute} a minute of them}"
     )
     per_minute: int | None  # requests a minute with one beginning that one machine accepts; None: unknown
+    key: Own = "prompt_cache_key"  # the member or header that is missing
 
 
 class CacheSetting(EvidenceFact, frozen=True):

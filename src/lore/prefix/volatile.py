@@ -218,6 +218,7 @@ GIT_HEADING = pattern(
     r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch"
     r"|directory (?:structure|tree|listing)"
     r"|(?:file|project|folder|repo(?:sitory)?|workspace|source) (?:structure|tree|listing|map|layout)"
+    r"|^(?:(?:project|workspace|repo(?:sitory)?) )?(?:files|file list)$"  # anomalyco/opencode#5224
 )
 MEMORY_HEADING = pattern(
     r"(?i)\bmemor(?:y|ies)\b|\bknowledge(?: base)?\b|\bretriev(?:ed|al)\b|\brecall(?:ed)?\b|\bremembered\b|\brag\b"
@@ -379,8 +380,8 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
     """Return what a difference is about: `git`, `memory`, or None if no marker says it.
 
     A label of recalled memory in a text decides first, then a line of git or of a directory tree. Then headings
-    do: in the first lines, or open at the end of `context`, the text before (4,096 characters), whose last line may
-    begin with a label (`Memory: tabs | `).
+    do: in the first line, also after a tag, or open at the end of `context`, the text before (4,096 characters), whose
+    last line may begin with a label (`Memory: tabs | `).
     """
     for text in (previous[:_CONTEXT], current[:_CONTEXT]):
         if MEMORY_RECALL in text and "recalled memory" in find_labels(text):
@@ -388,7 +389,7 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
     for text in (previous, current):
         if any(sign.search(text, 0, _CONTEXT) for sign in (GIT_LINE, GIT_WORDS, TREE_LINE)):
             return "git"
-    first_lines = [text.lstrip()[:200].partition("\n")[0] for text in (previous, current)]
+    first_lines = [line for text in (previous, current) for line in _first_lines(text)]
     own_headings = [line for line in first_lines if HEADING.match(line) or LABEL.match(line)]
     line_label = LABEL.match(context[-_CONTEXT:].rpartition("\n")[2])
     line_headings = [line_label.group()] if line_label else []
@@ -399,6 +400,12 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
         if MEMORY_HEADING.search(words):
             return "memory"
     return None
+
+
+def _first_lines(text: str) -> list[str]:
+    """Return the first line of a text, and the second if the first is a tag (`<agentmemory>`, `## Memories`)."""
+    lines = text.lstrip()[:200].split("\n", 2)
+    return lines[: 2 if lines[0][:1] == "<" else 1]
 
 
 def _open_headings(context: str) -> list[str]:

@@ -259,6 +259,8 @@ class ClaudeCode(LogReader):
         after_plan = chain.has_plan or not is_absent(record.plan_content)
         if facts.clears or (facts.carries_out_plan and after_plan):
             self._begin_conversation(chain)
+        if facts.from_coordinator and chain.order.get(record.parent_uuid or ""):  # it follows an answer, not a result
+            self.session.signal(Sign("resume"))
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             self._remember(record, chain, items=())
             return

@@ -372,6 +372,9 @@ _CLIENT_TEXTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')  
 _EXITS = ("/exit", "/quit")  # commands that end the process
 PLAN = "planContent"  # the field of a log that holds an accepted plan: its name for the work on one
 _PLAN = b'"Implement the following plan'  # how a client opens the conversation that carries out an accepted plan
+# The main agent's message to a subagent. After the subagent's last answer it is resumed from its log: reads fell to the
+# head (anthropics/claude-code#91971, #87215), and without the thinking before it (#94728).
+_COORDINATOR = b'"The coordinator sent a message while you were working:'
 # Tokens that a request with extended thinking leaves uncached, at least, and one without it, at most (Claude Code 2.0
 # and 2.1 with Opus 4.5: 7 to 11 and 0 to 3). Other models leave the same number either way.
 _UNCACHED_ON, _UNCACHED_MOST, _UNCACHED_OFF = 7, 11, 3
@@ -394,12 +397,13 @@ class PromptFacts(NamedTuple):
     effort: str  # that the output of `/effort` says was set; empty without one
     clears: bool  # `/clear` begins a new conversation in the same log
     carries_out_plan: bool  # so does this, after a plan was presented: its context is cleared
+    from_coordinator: bool  # the main agent's message to a subagent
 
 
 def facts_of_prompt(parts: Sequence[Part]) -> PromptFacts:
     """Return what the texts and images of a user's message show."""
     signals: list[Sign] = []
-    effort, clears, carries_out_plan = "", False, False
+    effort, clears, carries_out_plan, from_coordinator = "", False, False, False
     for part in parts:
         if type(part) is not TextBlock:
             signals += [Sign("image")] if type(part) is _ClaudeImage else []
@@ -416,9 +420,11 @@ def facts_of_prompt(parts: Sequence[Part]) -> PromptFacts:
             signals.append(Sign("interrupt"))
         elif text.startswith(_PLAN):
             carries_out_plan = True
+        elif text.startswith(_COORDINATOR):
+            from_coordinator = True
         elif not effort and (printed := _EFFORT.match(text)) is not None:
             effort = printed[1].decode()
-    return PromptFacts(signals, effort, clears, carries_out_plan)
+    return PromptFacts(signals, effort, clears, carries_out_plan, from_coordinator)
 
 
 class ThinkingSetting:

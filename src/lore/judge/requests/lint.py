@@ -278,13 +278,12 @@ class Linter:
         turn, prompt = sized.turn, sized.prompt
         yield from _find_images(sized)
         is_long = bool(sized.upto) and sized.upto[-1] >= (minimum_tokens(self._rules(), turn) or 0)
-        no_key = prompt.params.get("prompt_cache_key", b"null") == b"null"
-        has_field = turn.dialect.startswith("openai")
-        if has_field and sized.where.provider == "openai" and no_key and is_long:
+        provider = sized.where.provider
+        if turn.dialect.startswith("openai") and laws.lacks_cache_key(turn, provider) and is_long:
             per_minute = self._rules().number(
-                "requests_per_minute", "openai", turn.model, sized.where.platform, turn.at
+                "requests_per_minute", provider, turn.model, sized.where.platform, turn.at
             )
-            evidence = d.CacheKeyMissing(None if per_minute is None else int(per_minute))
+            evidence = d.CacheKeyMissing(None if per_minute is None else int(per_minute), laws.ROUTING_KEYS[provider])
             yield laws.Broken(Code.CACHE_KEY_MISSING, "parameters", "", evidence)
         if prompt.partial or not sized.cache or prompt.fidelity == "structural":
             return  # its beginning, or its breakpoints, are not recorded

@@ -91,6 +91,19 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Fore
     yield from find_settings(turn, rules)
 
 
+# What the providers that give requests to machines by a key call it (OpenAI's guide to prompt caching; docs.x.ai,
+# maximizing cache hits: the header for any API of xAI's, the member for Responses).
+ROUTING_KEYS = {"openai": "prompt_cache_key", "xai": "x-grok-conv-id"}
+
+
+def lacks_cache_key(turn: Turn, provider: str) -> bool:
+    """Return whether a request surely has no key by which this provider selects the machine."""
+    if provider not in ROUTING_KEYS or turn.prompt.params.get("prompt_cache_key", b"null") != b"null":
+        return False
+    has_headers = turn.call.betas is not None
+    return provider == "openai" or (has_headers and not turn.call.route)
+
+
 def path_at(prompt: Prompt, at: int) -> str:
     """Return the path of the segment at a position; empty without one."""
     segment = prompt.segment_at(at) if at >= 0 else None

@@ -1,12 +1,13 @@
 """Tokens that several requests repeat and no cache serves: reads that stay at one level, and beginnings (LORE307, 172).
 
 `Plateaus` finds reads of a chain that stay at one level while its prompts grow past it. Rules: at least three reads in
-a row at one level (two if the chain never read anything), within a block of the cache; each request repeats its
-predecessor, and by the end more than two blocks and 2 % beyond that level, more than the model's minimum. Unless
-nothing at all was read, the repeated part also grew by as much. With a cache that needs breakpoints the part up to the
-last one counts. A turn that is reported for another reason may be one of them, and its loss is not counted again; if
-something was written, LORE305 reports it. Reasons that a recorded request shows are named; a log shows none. Source: a
-llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
+a row at one level (two if the chain never read anything), within a block of the cache, or in a cache without
+breakpoints each less than half of what the request repeats; each request repeats its predecessor, and by the end more
+than two blocks and 2 % beyond that level, more than the model's minimum. Unless nothing at all was read, the repeated
+part also grew by as much. With a cache that needs breakpoints the part up to the last one counts. A turn that is
+reported for another reason may be one of them, and its loss is not counted again; if something was written, LORE305
+reports it. Reasons that a recorded request shows are named; a log shows none. Source: a llama.cpp server that read
+4,867 tokens in each of nine requests whose prompts grew to 22,100.
 
 `Beginnings` finds system prompts with tools that the first requests of at least three chains in a row repeat and none
 reads, each within five minutes of the previous one and after its answer, in caches without breakpoints. Source:
@@ -43,7 +44,13 @@ from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.prices import paid_again, price_of, sum_known
-from lore.judge.requests.request_laws import UNPUBLISHED, ignored_breakpoints, needs_breakpoints, path_at
+from lore.judge.requests.request_laws import (
+    UNPUBLISHED,
+    ignored_breakpoints,
+    lacks_cache_key,
+    needs_breakpoints,
+    path_at,
+)
 from lore.judge.runs.reads import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -121,13 +128,14 @@ class Plateaus:
             repeated = 0 if pair is None else _count_repeated(pair)
         else:
             repeated = prompt_tokens(previous.usage) if turn.extends(previous) else 0
-        if current is None or abs(read - current.level) >= block:
+        if current is None or (abs(read - current.level) >= block and not _is_scattered(turn, current, read, repeated)):
             current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS), header=True)
         differing = frozenset(
             name for name in current.differing if turn.basis is None and _value(last, name) != _value(turn, name)
         )  # fmt: skip
         self._current = current = replace(
-            current, latest=turn, repeated=repeated, differing=differing, turns=current.turns + 1,
+            current, latest=turn, level=max(read, current.level), repeated=repeated, differing=differing,
+            turns=current.turns + 1,
             unread=current.unread.plus(turn, 0 if is_reported else max(0, repeated - read), self._rules),
             header=current.header and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in causes),
         )  # fmt: skip
@@ -160,6 +168,16 @@ def _report(
             Code.READ_PLATEAU, place, evidence, at=span.first, lost_tokens=span.unread.tokens,
             lost_dollars=span.unread.dollars, tokens=source,
         )  # fmt: skip
+
+
+def _is_scattered(turn: Turn, span: _Plateau, read: int, repeated: int) -> bool:
+    """Return whether a recorded request, and each before it in `span`, read less than half of what it repeats.
+
+    Machines with caches of their own read different amounts: 128, 4,608, 128 and 0 of 31,000 tokens
+    (duolahypercho/codex-router#265).
+    """
+    is_low = 2 * max(read, span.level) < min(repeated, span.repeated)
+    return is_low and turn.basis is None and not needs_breakpoints(turn)
 
 
 def _marks_prefix(turn: Turn) -> bool:
@@ -209,7 +227,7 @@ def _find_reasons(span: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReaso
         "marked-prefix": is_marked,
         "ignored-breakpoint": not is_marked and any(True for _ in ignored_breakpoints(turn)),
         "changing-key": bool(field),
-        "no-cache-key": provider == "openai" and params.get("prompt_cache_key", b"null") == b"null",
+        "no-cache-key": lacks_cache_key(turn, provider),
     }
     reasons: list[PlateauReason] = [reason for reason, is_so in conditions.items() if is_so]
     return tuple(reasons) or engine, field

@@ -46,7 +46,7 @@ _REASONS: dict[PlateauReason, str] = {
     "marked-prefix": "a gateway may keep what precedes its last cache_control, and nothing after that",
     "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
     "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
-    "no-cache-key": "without a prompt_cache_key the beginning of the prompt alone decides which machine is asked",
+    "no-cache-key": "without a cache key the beginning of the prompt alone decides which machine is asked",
 }
 
 
