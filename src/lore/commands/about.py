@@ -92,7 +92,7 @@ def explain(
         ),
     ] = None,
     audience: Annotated[
-        str | None, typer.Option("--for", help="Only the fixes for this audience: author (writes the agent) or user.")
+        str | None, "--for", "Only the fixes for this audience: author (writes the agent) or user."
     ] = None,
     color: flags.Colour = None,
 ) -> int:

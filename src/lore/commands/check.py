@@ -26,8 +26,6 @@ from lore.run.checking.verdicts import CheckContext
 from lore.run.outputs import Target, parse_targets, reporting_errors, write_reports
 
 if TYPE_CHECKING:
-    import typer
-
     from lore.commands import flags
     from lore.commands.lint import LintOptions
 
@@ -37,9 +35,8 @@ class CheckOptions(Struct, frozen=True):
 
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: this project's logs or all."
-        ),
+        "paths",
+        "Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: this project's logs or all.",
     ] = None
     last: flags.Last = False
     since: flags.Since = None
@@ -47,28 +44,20 @@ class CheckOptions(Struct, frozen=True):
     ignore: flags.Ignore = None
     min_reuse: Annotated[
         float | None,
-        typer.Option(
-            "--min-reuse",
-            help="Report requests that could reuse, by their bytes, less than this share (0 to 1); if min_reuse in the"
-            " settings is stricter, that holds.",
-        ),
+        "Report requests that could reuse, by their bytes, less than this share (0 to 1); if min_reuse in the"
+        " settings is stricter, that holds.",
     ] = None
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Findings listed in this file do not fail; only new ones do.")
-    ] = None
-    update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
-    ] = False
+    baseline: Annotated[str | None, "Findings listed in this file do not fail; only new ones do."] = None
+    update_baseline: Annotated[bool, "Write the findings of this run into the --baseline file."] = False
     report: flags.Reports = None
     redact: flags.Redact = False
     jobs: Annotated[
         str | None,
-        typer.Option(
-            "--jobs", "-j",
-            help="How many files to judge at a time (default: the number of cores). With the extra dask: the address"
-            " of a Dask scheduler, whose workers judge them; or local, for Dask workers on this machine.",
-        ),
-    ] = None  # fmt: skip
+        "--jobs",
+        "-j",
+        "How many files to judge at a time (default: the number of cores). With the extra dask: the address"
+        " of a Dask scheduler, whose workers judge them; or local, for Dask workers on this machine.",
+    ] = None
     pass_over: flags.PassOver = False
     as_json: flags.AsJson = False
     format: flags.Format = None

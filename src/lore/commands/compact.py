@@ -64,34 +64,19 @@ _MOST_TOLD = 1_024  # messages that a watch prints once each
 class CompactOptions(common.CommonOptions, frozen=True):
     """The options of `lore compact`."""
 
-    session: Annotated[
-        str,
-        typer.Argument(
-            metavar="SESSION", help="A lore log or URL#ID; with --dry-run any session log, with --watch a store."
-        ),
-    ]
-    policy: Annotated[
-        str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
-    ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing.")
-    ] = False
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
-    ] = False
-    trigger: Annotated[
-        str, typer.Option("--trigger", help="Compact only if this is due: cadence, gap, overflow; manual: now.")
-    ] = "manual"
+    session: Annotated[str, "SESSION", "A lore log or URL#ID; with --dry-run any session log, with --watch a store."]
+    policy: Annotated[str | None, "A TOML file with the keys of [compaction]; default: the settings."] = None
+    dry_run: Annotated[bool, "List where each trigger would have fired, with its cost; write nothing."] = False
+    watch: Annotated[bool, "Compact the sessions of a store when it is due, until stopped."] = False
+    trigger: Annotated[str, "Compact only if this is due: cadence, gap, overflow; manual: now."] = "manual"
     window: Annotated[
         int | None,
         typer.Option("--window", min=1_000, help="With --dry-run: the window in tokens; compact above 70 % of it."),
     ] = None
-    interval: Annotated[
-        float, typer.Option("--interval", help="With --watch: seconds between two checks of the store.")
-    ] = 10.0
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
-    ] = None
+    interval: Annotated[float, "With --watch: seconds between two checks of the store."] = 10.0
+    output: Annotated[str | None, "--output", "-o", "Write the log with the events to this file; append nothing."] = (
+        None
+    )
     force: flags.Force = False
     report: flags.Page = None
     open_page: flags.Open = False

@@ -15,7 +15,6 @@ from functools import partial
 from operator import eq, ge, gt, le, lt
 from typing import Annotated, NamedTuple
 
-import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
@@ -43,11 +42,9 @@ _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) 
 
 
 def run(
-    left: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
-    right: Annotated[str, typer.Argument(metavar="B", help="The other side.")],
-    paths: Annotated[
-        list[str] | None, typer.Option("--in", help="Where recordings are; default: where agents keep them.")
-    ] = None,
+    left: Annotated[str, "A", _SIDE],
+    right: Annotated[str, "B", "The other side."],
+    paths: Annotated[list[str] | None, "--in", "Where recordings are; default: where agents keep them."] = None,
     no_cache: flags.NoCache = False,
     report: flags.Page = None,
     open_page: flags.Open = False,

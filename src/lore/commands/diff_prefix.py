@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
-import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -51,29 +50,19 @@ from lore.tokens.o200k import Counter
 class DiffOptions(common.CommonOptions, frozen=True):
     """The options of `lore diff-prefix`."""
 
-    left: Annotated[str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")]
+    left: Annotated[str, "left", "A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`."]
     right: Annotated[
         str | None,
-        typer.Argument(
-            help="The later turn; without it every pair of turns of LEFT is compared, or PATH#N with the turn before."
-        ),
+        "right",
+        "The later turn; without it every pair of turns of LEFT is compared, or PATH#N with the turn before.",
     ] = None
     fail_under: Annotated[
-        float | None,
-        typer.Option(
-            "--fail-under", help="Exit 1 if a pair reuses less than this share (0 to 1), 3 if nothing is compared."
-        ),
+        float | None, "Exit 1 if a pair reuses less than this share (0 to 1), 3 if nothing is compared."
     ] = None
-    every: Annotated[
-        bool, typer.Option("--all", help="Show every pair of a session, also those without a difference.")
-    ] = False
-    tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True
-    cache: Annotated[
-        list[str] | None, typer.Option("--cache", help="Predict this cache instead of the provider's; repeatable.")
-    ] = None
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Answer in JSON; of a session in JSON Lines, one object a pair.")
-    ] = False
+    every: Annotated[bool, "--all", "Show every pair of a session, also those without a difference."] = False
+    tokens: Annotated[bool, "--tokens/--no-tokens", "Count tokens (o200k_base)."] = True
+    cache: Annotated[list[str] | None, "Predict this cache instead of the provider's; repeatable."] = None
+    as_json: Annotated[bool, "--json", "Answer in JSON; of a session in JSON Lines, one object a pair."] = False
     dialect: flags.Dialect = None
     tail: flags.Tail = None
     system: flags.System = None

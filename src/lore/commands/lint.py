@@ -12,7 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
-import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -51,18 +50,12 @@ class LintOptions(common.CommonOptions, frozen=True):
     """The options of `lore lint`."""
 
     bodies: Annotated[
-        list[str],
-        typer.Argument(help="Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."),
+        list[str], "bodies", "Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."
     ]
     cache: Annotated[
-        str | None,
-        typer.Option(
-            "--cache", help="The cache that serves the requests; default: by their shape; an unknown word lists all."
-        ),
+        str | None, "The cache that serves the requests; default: by their shape; an unknown word lists all."
     ] = None
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model of bodies that name none (Gemini's, Bedrock's).")
-    ] = None
+    model: Annotated[str | None, "The model of bodies that name none (Gemini's, Bedrock's)."] = None
     select: flags.Select = None
     ignore: flags.Ignore = None
     report: flags.Reports = None

@@ -23,19 +23,12 @@ class OverviewOptions(Struct, frozen=True):
     """The options of `lore` without a command."""
 
     context: typer.Context
-    since: Annotated[
-        str | None, typer.Option("--since", help="Requests sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
-    ] = None
-    until: Annotated[str | None, typer.Option("--until", help="Requests sent before that; a date: until its end.")] = (
-        None
-    )
+    since: Annotated[str | None, "Requests sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d."] = None
+    until: Annotated[str | None, "Requests sent before that; a date: until its end."] = None
     agent: flags.Agent = None
     project: flags.Project = None
-    by: Annotated[
-        str | None,
-        typer.Option("--by", help="Also a line for each day, week, month, session, model, project or agent."),
-    ] = None
-    compare: Annotated[bool, typer.Option("--compare", help="Also the same length of time before that.")] = False
+    by: Annotated[str | None, "Also a line for each day, week, month, session, model, project or agent."] = None
+    compare: Annotated[bool, "Also the same length of time before that."] = False
     no_cache: flags.NoCache = False
     report: flags.Page = None
     open_page: flags.Open = False
@@ -44,7 +37,7 @@ class OverviewOptions(Struct, frozen=True):
     config: flags.Config = None
     color: flags.Colour = None
     verbose: flags.Verbose = False
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False
+    version: Annotated[bool, "--version", "-V", "Print the version and exit."] = False
 
 
 @common.takes(OverviewOptions)

@@ -7,7 +7,6 @@ import sys
 import time
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
@@ -30,10 +29,7 @@ class ReportOptions(common.CommonOptions, frozen=True):
     """The options of `lore report`."""
 
     paths: flags.Paths = None
-    format: Annotated[
-        str | None,
-        typer.Option("--format", help=f"The form: {', '.join(FORMS)}; default: html for -o FILE.html, else trace."),
-    ] = None
+    format: Annotated[str | None, f"The form: {', '.join(FORMS)}; default: html for -o FILE.html, else trace."] = None
     output: flags.Output = None
     force: flags.Force = False
     open_page: flags.Open = False

@@ -63,9 +63,7 @@ def run(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="At most this many, those with the newest requests.")
     ] = SHOWN,
-    every: Annotated[
-        bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
-    ] = False,
+    every: Annotated[bool, "--all", "All of them, each read to its end: as long as `lore check` takes."] = False,
     no_cache: flags.NoCache = False,
     redact: flags.Redact = False,
     as_json: flags.AsJson = False,

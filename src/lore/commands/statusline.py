@@ -29,22 +29,19 @@ if TYPE_CHECKING:
 def run(
     path: Annotated[
         str | None,
-        typer.Argument(
-            help="A recording, or a project's folder (its newest session); default: the session that stdin names."
-        ),
+        "path",
+        "A recording, or a project's folder (its newest session); default: the session that stdin names.",
     ] = None,
     parts: Annotated[
-        str | None, typer.Option("--format", help="Parts: model, prompt, read, again, expires, break, cost, context.")
+        str | None, "--format", "Parts: model, prompt, read, again, expires, break, cost, context."
     ] = None,
     width: Annotated[
         int | None, typer.Option("--width", min=1, help="Columns of the line at most; default: COLUMNS.")
     ] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour; default: for Claude Code, and on a terminal.")
-    ] = None,
+    color: Annotated[bool | None, "--color/--no-color", "Colour; default: for Claude Code, and on a terminal."] = None,
     redact: flags.Redact = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, judged to the log's end.")] = False,
-    install: Annotated[bool, typer.Option("--install", help="Print settings for Claude Code and tmux.")] = False,
+    as_json: Annotated[bool, "--json", "Answer in JSON, judged to the log's end."] = False,
+    install: Annotated[bool, "Print settings for Claude Code and tmux."] = False,
     refresh: Annotated[bool, typer.Option("--refresh", hidden=True)] = False,
     config: flags.Config = None,
 ) -> int:

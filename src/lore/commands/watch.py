@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Annotated, NamedTuple, TypeAlias
 
-import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -45,10 +44,9 @@ SOON = 120.0  # seconds before the cache expires in which a user can still do so
 
 def run(
     path: Annotated[
-        str | None,
-        typer.Argument(help="A recording, or a project's folder; default: this project's newest session, else any."),
+        str | None, "path", "A recording, or a project's folder; default: this project's newest session, else any."
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="No screen: a line of JSON at each change.")] = False,
+    as_json: Annotated[bool, "--json", "No screen: a line of JSON at each change."] = False,
     redact: flags.Redact = False,
     config: flags.Config = None,
 ) -> int:
