@@ -1,38 +1,28 @@
-"""Measurements of engines' caches: shown by the plug-in that read the engines' logs.
-
-A plug-in publishes one object under the entry-point group `lore.measured`: it reads logs of engines for `lore simulate`
-(`lore.run.simulation.EngineMeasures`), and shows their measurements (`MeasuredView`). Without one nothing is measured.
-"""
+"""Measurements of engines' caches, read and shown by a plug-in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from typing import Protocol
+from typing import Any
 
 from lore.errors import LoreError
-from lore.model.results.measured import MeasuredResult
 from lore.plugins import entry_points
-from lore.report.html.blocks import PageBlock
 
 _GROUP = "lore.measured"
 
 
-class MeasuredView(Protocol):
-    """Shows measurements of engines, compared with predictions."""
-
-    def lines(self, result: MeasuredResult, *, every: bool) -> Iterator[str]:
-        """Yield lines for a terminal: each log's sums, then rows; of requests `every` one, else those that differ."""
-        ...
-
-    def block(self, result: MeasuredResult) -> PageBlock:
-        """Return the same as a part of a page."""
-        ...
-
-
 @cache
-def engine_measures() -> MeasuredView | None:
-    """Return the object that a plug-in publishes for logs of engines; None without such a plug-in."""
+def engine_measures() -> Any:
+    """Return the object that a plug-in publishes under `lore.measured` for logs of engines; None without a plug-in.
+
+    Its methods:
+    - `read(paths, files, options, problems)`: the logs at these paths; `files` are simulated. Raises LoreError for a
+      file that measures nothing. The logs have `cache` (the cache of all of them, else None) and `play()`, which begins
+      the comparison with one simulation: its `follow(recording, played)` yields the played turns of a recording
+      unchanged, its `result()` returns the `MeasuredResult`, or UNSET without logs.
+    - `lines(result, every=...)`: lines for a terminal; of requests every one, else those that differ.
+    - `block(result)`: the same as a `PageBlock`.
+    """
     for point in entry_points(_GROUP):
         try:
             return point.load()

@@ -19,7 +19,6 @@ from lore.model.results.overview import (
     GroupBy,
     InheritedRequests,
     Overview,
-    PlanLimit,
     Spending,
     SpendingCause,
     SpendingSession,
@@ -249,7 +248,18 @@ def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
         larger = f"; with the larger cost of each agent {money(most, is_part=is_part(total))}" if is_more else ""
         yield f"as the agents recorded it: {'; '.join(recorded_costs)}{larger}"
     yield from describe_surcharges(total.surcharges)
-    yield from (_describe_limit(limit, result.until or 0.0) for limit in result.limits)
+    for limit in result.limits:
+        window, wait_seconds = (
+            _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours"),
+            limit.resets_at - (result.until or 0.0),
+        )
+        is_soon = wait_seconds < 86_400  # noqa: PLR2004 - seconds of a day
+        resets = local_time(limit.resets_at, "%H:%M" if is_soon else "%Y-%m-%d %H:%M")
+        wait = f" (in {format_duration(wait_seconds)})" if is_soon else ""
+        cost = "" if limit.dollars is None else f", {money(limit.dollars)}"
+        usage = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
+        left = f"{max(0.0, 100 - limit.used_percent):.0f} % of {window} left"
+        yield f"{limit.agent}: {left}, resets {resets}{wait}{usage}"
     if total.dollars:
         sizes = {words: getattr(total, name) or 0.0 for name, words in COST_PARTS.items() if name not in _KINDS}
         sizes["re-billed"] = rebilled_dollars(total) or 0.0
@@ -283,17 +293,6 @@ def _compare_with_previous(result: Overview) -> Iterator[str]:
     yield f"before that: {cost_of(previous)} in {counted(previous.requests, 'request')}{request_costs}"
     if result.change is not None:
         yield from describe_change("now", result.change, previous, result.total)
-
-
-def _describe_limit(limit: PlanLimit, now: float) -> str:
-    """Return the unused part of a plan's window, when it resets, and the requests sent in it."""
-    window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
-    is_soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
-    resets = local_time(limit.resets_at, "%H:%M" if is_soon else "%Y-%m-%d %H:%M")
-    wait = f" (in {format_duration(limit.resets_at - now)})" if is_soon else ""
-    cost = "" if limit.dollars is None else f", {money(limit.dollars)}"
-    usage = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
-    return f"{limit.agent}: {max(0.0, 100 - limit.used_percent):.0f} % of {window} left, resets {resets}{wait}{usage}"
 
 
 def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
@@ -374,11 +373,19 @@ def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
     for cause in (*result.causes, *result.missed):
         if not cause.fix.startswith("nothing"):
             groups.setdefault((cause.fix, cause.kind), []).append(cause)
-    actions = [
-        _remove_causes(causes, choice, "re-billed" if causes[0] in result.causes else "that a cache could have saved")
-        for causes in groups.values()
-        if not _is_little(causes, result.total)
-    ]
+    actions = list[Action]()
+    for causes in groups.values():
+        if _is_little(causes, result.total):
+            continue
+        first, (cost, tokens), what = causes[0], _sum_amounts(causes), "that a cache could have saved"
+        if first in result.causes:
+            what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
+        share = _SAVES[first.kind] * (_SAVES_BY_AUTHOR if first.actor == "author" else 1.0)
+        amount = f"{tokens} tokens" if cost == "-" else cost
+        where = "" if len(causes) > 1 else f", {_count_places(first, first.most)}"
+        weight = sum(cause.dollars or 0.0 for cause in causes) * share, sum(cause.tokens for cause in causes) * share
+        reason = f"{amount} {what}: {join_names([cause.says for cause in causes], 2)}{where}"
+        actions.append(Action(first.fix, (reason,), _check_command(first, choice), weight))
     for extra in result.total.surcharges:
         if extra.name == FAST and extra.dollars >= _LITTLE * (result.total.dollars or 0.0):
             reason = f"{counted(extra.requests, 'request')} cost {money(extra.dollars)} more than at the list price"
@@ -394,19 +401,6 @@ def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
         reasons = reason, f"costliest session: {_describe_biggest(result.biggest)}"
         actions.append(Action("compact long sessions earlier", reasons, result.biggest.command, (saving, 0.0)))
     return sorted(actions, key=lambda action: action.weight, reverse=True)
-
-
-def _remove_causes(causes: Sequence[SpendingCause], choice: OverviewSelection, what: str) -> Action:
-    """Return the action that removes these causes, the costliest first."""
-    first, (cost, tokens) = causes[0], _sum_amounts(causes)
-    share = _SAVES[first.kind] * (_SAVES_BY_AUTHOR if first.actor == "author" else 1.0)
-    amount = f"{tokens} tokens" if cost == "-" else cost
-    if what == "re-billed":
-        what += f" as {first.kind}" if first.kind != UNSURE else ", no certain cause"
-    where = "" if len(causes) > 1 else f", {_count_places(first, first.most)}"
-    weight = sum(cause.dollars or 0.0 for cause in causes) * share, sum(cause.tokens for cause in causes) * share
-    reason = f"{amount} {what}: {join_names([cause.says for cause in causes], 2)}{where}"
-    return Action(first.fix, (reason,), _check_command(first, choice), weight)
 
 
 def _is_little(causes: Iterable[SpendingCause], total: Spending) -> bool:

@@ -10,7 +10,6 @@ from lore.judge.messages import describe_ruled_out
 from lore.judge.prices import sum_known
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, Code, kind_in_words
-from lore.model.deferred import pattern
 from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
@@ -42,7 +41,6 @@ _UNITS = {
 }  # fmt: skip
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
-_WITHOUT_EFFECT = pattern("is what was recorded:|changes nothing here:|: no turn has this cause")  # of notes on changes
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
 _WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
@@ -79,7 +77,15 @@ def write_simulated(
             out.print("no request is recorded: nothing can be predicted")
         elif not changes_only:
             _write_sums(result, out)
-            out.print(_describe_agreement(result.agreement))
+            agreement = result.agreement
+            text = " cannot be compared with usage: no two successive turns have usage"
+            if agreement.turns:
+                share, turn_count = (
+                    _percent(agreement.within_2_percent / agreement.turns),
+                    counted(agreement.turns, "turn"),
+                )
+                text = f": within 2 % of the usage in {share} of {turn_count} that can be compared"
+            out.print(f"predictions{text}")
             if verbose:
                 _write_shares_read(result.reliability[:1], out)
             _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
@@ -216,14 +222,6 @@ def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> 
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
-def _describe_agreement(agreement: results.AgreementResult) -> str:
-    """Return how close predictions were to usage."""
-    if not agreement.turns:
-        return "predictions cannot be compared with usage: no two successive turns have usage"
-    share = _percent(agreement.within_2_percent / agreement.turns)
-    return f"predictions: within 2 % of the usage in {share} of {counted(agreement.turns, 'turn')} that can be compared"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -267,7 +265,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     """Write the changes that save, the best first, then those that save nothing and those whose saving is unknown."""
     cost = result.totals.cost
     total_cost = cost.predicted if cost.billed is None else cost.billed
-    saving_changes = sorted((change for change in result.what_if if change.saves), key=_value_of, reverse=True)
+    saving_changes = [change for change in result.what_if if change.saves]
+    saving_changes.sort(key=lambda change: (change.saved or 0.0, change.tokens), reverse=True)
     missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
     if saving_changes:
         of_cost = f"of {format_money(total_cost)}, " if total_cost else ""
@@ -281,8 +280,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
             out.print(line("     fix: ", (change.fix, "green")))
     without_saving, unknown_savings = list[str](), list[str]()
     for change in result.what_if:
-        if change.saves or any(change.change in note for note in result.notes if _WITHOUT_EFFECT.search(note)):
-            continue  # a note says why it changes nothing
+        if change.saves or change.changes_nothing is True:  # a note says why
+            continue
         if change.saved is None and not change.turns:
             unknown_savings.append(change.change)
         else:
@@ -291,10 +290,6 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     for label, names in (("simulated, no saving", without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
-
-
-def _value_of(change: results.Saving) -> tuple[float, int]:
-    return change.saved or 0.0, change.tokens
 
 
 def _describe_saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
@@ -316,7 +311,14 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     groups = defaultdict[str, list[tuple[Cell, ...]]](list)
     for row in result.rules:
         place = "every provider" if row.provider == "*" else row.provider
-        cells = row.model, row.rule, _format_value(row), row.valid_from, f"{row.evidence} [{sources[row.source]}]"
+        value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
+        if isinstance(row.value, bool):
+            value = "yes" if row.value else "no"
+        elif row.value is not None:
+            value = _UNITS.get(row.unit, "{} " + row.unit).format(value)
+        above = "" if row.above_tokens is None else f"above {row.above_tokens:,} tokens"
+        value = "; ".join(filter(None, (value, above, row.note, "" if row.used else "no prediction uses it")))
+        cells = row.model, row.rule, value, row.valid_from, f"{row.evidence} [{sources[row.source]}]"
         groups[f"{place} on {row.platform}" if row.platform else place].append(
             tuple([(cell, "cyan") for cell in cells]) if row.own else cells
         )
@@ -331,14 +333,3 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     own_note = f", {own_count:,} of them your own" if own_count else ""
     date_note = "" if result.as_of is None else f", as of {result.as_of}"
     out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
-
-
-def _format_value(row: results.RuleResult) -> str:
-    """Return a value with its unit, the size of prompts that it holds for, and its note."""
-    value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
-    if isinstance(row.value, bool):
-        value = "yes" if row.value else "no"
-    elif row.value is not None:
-        value = _UNITS.get(row.unit, "{} " + row.unit).format(value)
-    above = "" if row.above_tokens is None else f"above {row.above_tokens:,} tokens"
-    return "; ".join(filter(None, (value, above, row.note, "" if row.used else "no prediction uses it")))

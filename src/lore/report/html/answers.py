@@ -57,11 +57,11 @@ def money_block(spending: Spending) -> PageBlock:
     """Show the parts of a cost as one bar; nothing if no price is known."""
     if not spending.dollars:
         return PageBlock()
-    parts = list[BarPart]()
-    for style, size, words in _money_parts([spending]):
-        parts.append(BarPart(style, size, f"{words} {overview.money(size)} ({percent(size / spending.dollars)})"))
-    lines = (_AS_READ,) if rebilled_dollars(spending) else ()
-    return PageBlock("Where the money went", lines, bars=(PageBar("", tuple(parts)),))
+    parts = tuple([
+        BarPart(style, size, f"{words} {overview.money(size)} ({percent(size / spending.dollars)})")
+        for style, size, words in _money_parts([spending])
+    ])  # fmt: skip
+    return PageBlock("Where the money went", (_AS_READ,) if rebilled_dollars(spending) else (), (PageBar("", parts),))
 
 
 def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
@@ -142,8 +142,8 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
         summary = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", summary, blocks)
-    sums = [text.partition("; ruled out")[0] for text, _ in describe_rebilled(result.summary)]
-    lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text in sums)
+    sums = describe_rebilled(result.summary, has_grounds=False)
+    lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in sums)
     is_one = result.summary.files == 1  # its own part of the page has the same sums, causes and fixes
     folded = is_one or len(result.findings) > SHOWN_FINDINGS
     blocks = capture(partial(Terminal().write, result, verbose=verbose), "Findings and sums", folded=folded)

@@ -116,8 +116,11 @@ def cause_result(finding: Finding) -> results.CauseResult:
     return results.copy_fields(results.CauseResult, finding, path=finding.json_path)
 
 
-def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
-    """Yield how many tokens were re-billed as waste, with no certain cause, and as expected, each with a style."""
+def describe_rebilled(sums: results.Summary, *, has_grounds: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield how many tokens were re-billed as waste, with no certain cause, and as expected, each with a style.
+
+    `has_grounds`: of breaks without a certain cause also what is ruled out in each.
+    """
 
     def amount(name: str) -> str:
         about = "about " if sums.estimated_tokens.get(name) else ""
@@ -126,7 +129,7 @@ def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
 
     yield f"re-billed as waste: {amount('waste')}", "bold red" if sums.waste_tokens or sums.waste else "bold green"
     if sums.unattributable:
-        ruled_out = [reason for reason, count in sums.ruled_out.items() if count == sums.unattributable]
+        ruled_out = [reason for reason, count in sums.ruled_out.items() if has_grounds and count == sums.unattributable]
         unsure = amount("unexplained") if sums.unexplained_tokens else "an unknown number of tokens"
         note = f"; ruled out in each: {', '.join(ruled_out)}" if ruled_out else ""
         yield f"re-billed, no certain cause: {unsure} in {count_of(sums.unattributable, 'cache break')}{note}", "yellow"
