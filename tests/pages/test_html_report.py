@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cli.running import lore
 from lore.judge.sums import Sums
 from lore.model.results.overview import SpendingCause
-from lore.report.html.answers import causes_block, describe_spending, period_blocks
+from lore.report.html.page import causes_block, describe_spending, period_blocks
 from pages.sessions import HOSTILE, bodies, growing, session
 
 FALLEN = growing(12, falls=(6,))

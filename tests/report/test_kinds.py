@@ -15,8 +15,8 @@ from lore.model.cause import Place
 from lore.model.evidence import Told
 from lore.model.results import CheckResult, CostlyCause, Summary
 from lore.report.console import Console
-from lore.report.forms.junit import Junit
-from lore.report.forms.registry import REPORTS
+from lore.report.forms.base import REPORTS
+from lore.report.forms.ci import Junit
 from lore.report.plain import visible
 from report import sarif_rules
 

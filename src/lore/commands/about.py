@@ -57,8 +57,7 @@ _RECORDED = {"requests": "requests", "bills": "usage", "system_prompt": "system"
 
 def write_formats(result: FormatsResult, out: Console) -> None:
     """Write the fidelity of each format, the kinds of content that it records, and below them its description."""
-    from lore.report.console import line
-    from lore.report.table import TableColumn, write_table
+    from lore.report.console import TableColumn, line, write_table
 
     columns = [TableColumn(head) for head in ("format", "fidelity", *_RECORDED.values())]
     rows = [(row.name, row.fidelity, *(getattr(row, name) for name in _RECORDED)) for row in result.formats]

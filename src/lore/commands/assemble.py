@@ -37,9 +37,8 @@ from lore.recording.corpus import Name
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
-from lore.report.console import Console, line
+from lore.report.console import Console, align_columns, line
 from lore.report.plain import counted, list_unrecorded, prompt_notes, turn_of
-from lore.report.table import align_columns
 from lore.run.appending import Append, appending
 from lore.run.completion import read_completion
 

@@ -17,10 +17,10 @@ from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.report.forms.registry import Report
+from lore.report.forms.base import Report
 from lore.report.forms.terminal import Terminal, known_cost
 from lore.report.plain import counted
-from lore.report.sentences.findings import describe_interruption
+from lore.report.sentences import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.outputs import Target, parse_targets, reporting_errors, write_reports
@@ -204,7 +204,7 @@ def _report(
         more_commands = [*compaction_advice(*outcome.longest)]
     writers: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, more_commands=more_commands)}
     if any(target.kind == "junit" for target in reports):
-        from lore.report.forms.junit import Junit
+        from lore.report.forms.ci import Junit
 
         writers["junit"] = Junit(outcome.recordings, outcome.unjudged)
     with common.writing():

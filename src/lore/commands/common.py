@@ -70,7 +70,7 @@ def out(colour: bool | None) -> Console:
 
 def write_json(result: Struct) -> None:
     """Write a result as one line of JSON."""
-    from lore.report.forms.json_report import render
+    from lore.report.forms.base import render
 
     sys.stdout.write(render(result) + "\n")
 

@@ -128,7 +128,7 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     if page is not None:
         from lore.commands.pages import write_pages
         from lore.recording.inputs import inputs
-        from lore.report.html.answers import introduce_dry_run
+        from lore.report.html.page import introduce_dry_run
 
         files, intro = common.require_rereadable(inputs([options.session])), introduce_dry_run(result)
         context = CheckContext(options=opening, dated=dated, redact=options.redact)

@@ -31,7 +31,7 @@ from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import Surroundings, agent_named
 from lore.recording.inputs import by_start, is_pattern
 from lore.report.comparison import write_comparison
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences import cause_in_words
 from lore.run.checking.verdicts import CheckContext
 from lore.run.recent import parse_since, parse_until
 from lore.run.spending.ledgers import Ledgers, Progress
@@ -73,7 +73,7 @@ def run(
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
     if page is not None:
         from lore.commands.pages import write_pages
-        from lore.report.html.answers import introduce_comparison
+        from lore.report.html.page import introduce_comparison
 
         write_pages(page, introduce_comparison(result), [], CheckContext(), verbose=verbose, colour=color)
     return common.exit_code(result.failed)

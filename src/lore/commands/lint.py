@@ -37,9 +37,9 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, load_plu
 from lore.recording.inputs import Input, inputs, is_passed_over, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.report.forms.junit import Junit
+from lore.report.forms.base import Report
+from lore.report.forms.ci import Junit
 from lore.report.forms.lint import LintTerminal, worded_lint
-from lore.report.forms.registry import Report
 from lore.report.redacted import redacted
 from lore.run.checking.verdicts import CheckContext, place_of, with_line
 from lore.run.outputs import parse_targets, reporting_errors, write_reports

@@ -44,14 +44,10 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, collecte
 from lore.recording.inputs import Input
 from lore.recording.titles import title_of
 from lore.report.forms.terminal import Reported
-from lore.report.html.answers import introduce_overview, introduce_report
-from lore.report.html.blocks import Intro
-from lore.report.html.page import PageContent, render_page
-from lore.report.html.timeline import view_session
+from lore.report.html.page import Intro, PageContent, introduce_overview, introduce_report, render_page, view_session
 from lore.report.plain import last_part
 from lore.report.redacted import CHANGES, digest, redacted, redacted_error
-from lore.report.sentences.findings import columns_result
-from lore.report.sentences.spending import cause_in_words, short_of
+from lore.report.sentences import cause_in_words, columns_result, short_of
 from lore.run.checking.verdicts import CheckContext, audience_of, map_files
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import PlayedTurn, Simulation

@@ -16,7 +16,7 @@ from lore.model.codes import Code, Problem
 from lore.recording import corpus
 from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, by_start, inputs
-from lore.report.forms.json_report import render
+from lore.report.forms.base import render
 from lore.run import recent
 from lore.run.recent import no_recordings_error
 from lore.run.spending.ledgers import Ledgers, Progress

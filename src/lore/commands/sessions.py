@@ -33,7 +33,7 @@ from lore.recording.base import load_plugins
 from lore.recording.inputs import by_start
 from lore.recording.titles import title_of
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
-from lore.report.console import Console, line
+from lore.report.console import Console, TableColumn, line, write_table
 from lore.report.overview import (
     cost_of,
     few_counted,
@@ -45,7 +45,6 @@ from lore.report.overview import (
 )
 from lore.report.plain import counted, day_of, last_part, when
 from lore.report.status_line import span
-from lore.report.table import TableColumn, write_table
 from lore.run import recent
 from lore.run.spending import overview
 from lore.run.spending.ledgers import Ledgers, Progress

@@ -18,7 +18,7 @@ from lore.model.results.simulate import RuleResult, RulesResult, SimulateResult
 from lore.recording.corpus import is_stream
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
-from lore.report.sentences.findings import describe_interruption
+from lore.report.sentences import describe_interruption
 from lore.report.simulation import write_reliability, write_rules, write_simulated
 from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
@@ -137,7 +137,7 @@ def _answer(
             common.tell(describe_interruption(result.interrupted))
         if page is not None and not result.interrupted:
             from lore.commands.pages import write_pages
-            from lore.report.html.answers import introduce_simulation
+            from lore.report.html.page import introduce_simulation
 
             write_pages(
                 page, introduce_simulation(result), page_files, context, verbose=options.verbose, colour=options.color,

@@ -12,7 +12,7 @@ from lore.model.results import CauseResult, DiffResult, DivergenceResult, Prompt
 from lore.model.vector import common_prefix
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of, turn_of
-from lore.report.sentences.findings import format_fix, format_loss, format_usage, in_dollars, split_message
+from lore.report.sentences import format_fix, format_loss, format_usage, in_dollars, split_message
 
 _INDENT = 13  # columns before the text of a row
 _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)

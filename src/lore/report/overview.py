@@ -24,12 +24,10 @@ from lore.model.results.overview import (
     SpendingSession,
 )
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
-from lore.report.console import Console, line
+from lore.report.console import Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, day_of, last_part, local_time
-from lore.report.sentences.findings import FAST, FAST_FIX, describe_surcharges
-from lore.report.sentences.spending import describe_change, label_of
+from lore.report.sentences import FAST, FAST_FIX, describe_change, describe_surcharges, label_of
 from lore.report.status_line import percent, short
-from lore.report.table import Cell, TableColumn, write_table
 
 _CAUSES = 4  # shown without -v
 _ACTIONS = 2  # shown

@@ -40,8 +40,7 @@ from lore.model.results.simulate import GroupResult, ReliabilityResult, Simulate
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
 from lore.model.times import parse_timestamp
-from lore.report.sentences.findings import cause_result
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences import cause_in_words, cause_result
 
 T = TypeVar("T")
 

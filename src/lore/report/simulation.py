@@ -14,10 +14,10 @@ from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
-from lore.report.console import WIDTH, Console, line
+from lore.report.console import WIDTH, Cell, Console, TableColumn, line, write_table
 from lore.report.measured import engine_measures
 from lore.report.plain import counted, format_count, path_below, when
-from lore.report.sentences.findings import (
+from lore.report.sentences import (
     describe_interruption,
     describe_rebilled,
     describe_surcharges,
@@ -26,7 +26,6 @@ from lore.report.sentences.findings import (
     in_dollars,
     name_cause,
 )
-from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN, _BREAKS_SHOWN = 9, 20  # without -v

@@ -27,7 +27,7 @@ from lore.model.codes import Code, Problem
 from lore.plugins import register_plugins
 from lore.recording import corpus, filesystem
 from lore.recording.opening import reader_class_for
-from lore.report.forms.registry import REPORTS, Report
+from lore.report.forms.base import REPORTS, Report
 from lore.store.registry import is_file_of_store
 
 if TYPE_CHECKING:

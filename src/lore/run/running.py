@@ -21,7 +21,7 @@ from lore.recording.agents.logs import Surroundings
 from lore.recording.agents.sessions import newest_of_agents, newest_of_project
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
-from lore.report.sentences.spending import worded_break
+from lore.report.sentences import worded_break
 from lore.run.checking.verdicts import verdicts
 from lore.run.rules import Dated
 

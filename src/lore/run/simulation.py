@@ -63,7 +63,7 @@ from lore.report.commands import compaction_advice
 from lore.report.measured import engine_measures
 from lore.report.overview import unpriced_parts
 from lore.report.redacted import causes_of
-from lore.report.sentences.findings import describe_missing, describe_random_cache
+from lore.report.sentences import describe_missing, describe_random_cache
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, audience_of, verdicts
 from lore.run.recent import no_recordings

@@ -19,7 +19,7 @@ from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.report.console import Console, line
 from lore.report.plain import counted, path_below, place_of, turn_of
-from lore.report.sentences.findings import (
+from lore.report.sentences import (
     describe_interruption,
     describe_missing,
     describe_rebilled,

@@ -36,7 +36,7 @@ from lore.recording.inputs import Input, by_start, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import compaction_command, in_shell
 from lore.report.plain import day_of, last_part, local_time
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
