@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lore.commands import common, flags
+from lore.commands.statusline import RunningLog, judge_running, newest_session
 from lore.errors import LoreError
 from lore.model.ledger import LedgerRow
 from lore.model.results.live import running_session
@@ -30,7 +31,6 @@ from lore.report.plain import counted, local_time, visible
 from lore.report.redacted import redacted
 from lore.report.status_line import ClientStatus, LineFacts, clock, percent, short, status_line
 from lore.run.rules import Dated
-from lore.run.running import RunningLog, judge_running, newest_session
 from lore.run.spending.ledgers import states_of_files
 
 LOOKED = 10.0  # seconds between two searches for a newer session

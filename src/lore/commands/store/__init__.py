@@ -78,7 +78,7 @@ def import_(
     same command continues an interrupted import, and adds the new events of sessions that have grown. A session that is
     stored with other content is a conflict: exit 3 if it is one of several inputs.
     """
-    from lore.commands.store.importing import import_sessions
+    from lore.commands.store.writing import import_sessions
     from lore.run.completion import read_completion
 
     options = Options(format=format, completion=read_completion(system, tools, strict=False), log=common.log(verbose))
@@ -133,7 +133,7 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     unanswered lines again. Another event under this number, or a number after the next one, is a conflict (exit 2). The
     number itself is not stored.
     """
-    from lore.commands.store.appending import SessionAppender
+    from lore.commands.store.writing import SessionAppender
     from lore.formats.lines import read_lines
 
     with use_store(store, new=True) as session_store:
