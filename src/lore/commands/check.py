@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from lore.report.forms.base import Report
 from lore.report.forms.terminal import Terminal, known_cost
 from lore.report.plain import counted
 from lore.report.sentences import describe_interruption
-from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check
+from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.outputs import Target, parse_targets, reporting_errors, write_reports
 
@@ -153,7 +153,7 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
 
 
-def _workers(jobs: str | None) -> int | Cluster:
+def _workers(jobs: str | None) -> Any:
     """Return how many processes judge, or the cluster that does; raises LoreError for a wrong number or name."""
     if jobs is None:
         return common.count_cores()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from types import FrameType
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -52,7 +52,6 @@ from lore.run.checking.verdicts import CheckContext
 from lore.run.compaction import dry_run
 from lore.run.outputs import open_output
 from lore.run.rules import Dated
-from lore.store.base import Store, Tell
 from lore.store.locks import trylock
 from lore.store.registry import address_of, mask_url, open_existing, scheme_of
 
@@ -180,19 +179,12 @@ def _signals(handler: Callable[[int, FrameType | None], None], *signals: int) ->
             signal.signal(number, old_handler)
 
 
-class MemoryMaker(Protocol):
-    """The function that a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
+def memory_maker(settings: Settings) -> Callable[..., StoreMemory] | None:
+    """Return the plug-in's maker of memories, None if `[memory]` is off; raises LoreError if no plug-in has one.
 
-    def __call__(
-        self, store: Store, settings: Settings, compaction: Compaction | None, /, *, tell: Tell,
-        clock: Callable[[], float],
-    ) -> StoreMemory:  # fmt: skip
-        """Return the memory; `compaction` names who is asked."""
-        ...
-
-
-def memory_maker(settings: Settings) -> MemoryMaker | None:
-    """Return the plug-in's maker of memories, None if `[memory]` is off; raises LoreError if no plug-in has one."""
+    It is published under `lore.memories`, and makes the memory of a store's sessions: `(store, settings, compaction,
+    tell=, clock=)`; `compaction` names who is asked.
+    """
     if not settings.memory.is_on:
         return None
     points = entry_points("lore.memories")

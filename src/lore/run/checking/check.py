@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache, partial
-from typing import Protocol
+from typing import Any
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -47,7 +47,11 @@ class CheckRun(Struct, frozen=True):
     accepts: Callable[[Input], bool] | None = None  # returns whether to open a file; None: open all
     looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named
     pass_over: bool = False  # count named files that are not recordings, like those in folders
-    workers: int | Cluster = 1  # how many files are judged at a time, or workers elsewhere that judge them
+    # How many files are judged at a time, or workers elsewhere that judge them (`lore check --jobs ADDRESS`): an object
+    # whose `results(files, ClusterJob)` yields the result of each file, in order; streams, which can be read only once,
+    # are judged in this process. A plug-in publishes what makes it under `lore.clusters`: `(address, workers, warn)`,
+    # with how many to start if the cluster is to run on this machine, and what takes a line for the user.
+    workers: Any = 1
     progress: Callable[[int, int], None] | None = None  # called with bytes judged and bytes in all
     interrupted: Callable[[], bool] | None = None  # called after each turn; True ends the run
     on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
@@ -237,18 +241,6 @@ class ClusterJob(Struct, frozen=True):
     judge_in_worker: Callable[[Input], FileResult]  # judges a file in any process
     maker: Callable[[], str]  # returns a digest of program and settings, which has to be equal in all workers
     tell: Callable[[int], None]  # takes how many bytes are judged; raises InterruptedRunError
-
-
-class Cluster(Protocol):
-    """Workers elsewhere that judge files: `lore check --jobs ADDRESS`.
-
-    To add one, publish `(address, workers, warn) -> Cluster` under the entry-point group `lore.clusters`; `workers` is
-    how many to start if the cluster is to run on this machine, `warn` takes a line for the user.
-    """
-
-    def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
-        """Yield the result of each file, in order. Streams, which can be read only once, are judged in this process."""
-        ...
 
 
 def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
