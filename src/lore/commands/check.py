@@ -107,9 +107,11 @@ def run(options: CheckOptions) -> int:
             outcome = check_into_tables(*tables, selection.paths, context, job, common.tell)
     code = _report(options, context, outcome, reports, selection.paths)
     if page is not None and not outcome.result.interrupted:
-        from lore.commands.pages import write_report_page
+        from lore.commands.pages import write_pages
+        from lore.report.html.page import introduce_report
 
-        write_report_page(page, outcome.result, page_files, context, verbose=options.verbose, colour=None)
+        intro = introduce_report(outcome.result, verbose=options.verbose)
+        write_pages(page, intro, page_files, context, verbose=options.verbose, colour=None)
     return code
 
 

@@ -102,9 +102,11 @@ def run(options: LintOptions) -> int:
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
     common.name_unjudged(unjudged)
     if page is not None:
-        from lore.commands.pages import write_report_page
+        from lore.commands.pages import write_pages
+        from lore.report.html.page import introduce_report
 
-        write_report_page(page, result, [], context, verbose=verbose, colour=options.color)
+        intro = introduce_report(result, verbose=verbose)
+        write_pages(page, intro, [], context, verbose=verbose, colour=options.color)
     return common.exit_code(unjudged, failed=result.summary.errors > 0, judged=result.summary.requests)
 
 

@@ -304,7 +304,7 @@ class Period:
             name: defaultdict(Sums) for name in groups if name in _KEYS
         }
         self.first: dict[str, LedgerRequest] = {}  # of each session
-        self._causes = CauseSums()
+        self.cause_sums = CauseSums()
         self._models = defaultdict[str, Sums](Sums)
         # by session: code and kind of a cause -> its dollars and tokens
         self.losses = defaultdict[str, dict[tuple[str, CauseKind], tuple[float, int]]](dict)
@@ -323,7 +323,7 @@ class Period:
             self._latest.sum_added()
             self._latest = sums
         sums.add(request)
-        self._causes.add(request)
+        self.cause_sums.add(request)
         self._models[request.row.model or ""].add(request)
         for name, groups in self._groups.items():
             groups[_KEYS[name](request)].add(request)
@@ -366,11 +366,11 @@ class Period:
         return sorted(rows, key=lambda row: (-(row.dollars or 0.0), -row.requests, row.name))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
-        return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
+        return [cause_in_words(cause) for cause in self.cause_sums.results("user", unsure=unsure)]
 
     def missed(self) -> list[SpendingCause]:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
-        return [cause_in_words(cause) for cause in self._causes.missed("user")]
+        return [cause_in_words(cause) for cause in self.cause_sums.missed("user")]
 
     def costliest(self, most: int) -> list[tuple[SpendingSession, float]]:
         """Return the sessions that cost most, each with the dollars of its main chain, the costliest first."""
