@@ -39,8 +39,8 @@ from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
 from lore.report.console import Console, align_columns, line
 from lore.report.plain import counted, list_unrecorded, prompt_notes, turn_of
-from lore.run.appending import Append, appending
-from lore.run.completion import read_completion
+from lore.run.arguments import read_completion
+from lore.run.outputs import Append, appending
 
 
 class AssembleOptions(common.CommonOptions, frozen=True):

@@ -371,23 +371,23 @@ def chosen_inputs(
     if paths and not last and since is None:
         return Selection(paths)
     from lore.recording.agents.sessions import newest, newest_of_project
-    from lore.run import recent
+    from lore.run import arguments
 
-    accepts = None if since is None else partial(recent.is_as_new, since=recent.parse_since(since, time.time()))
+    accepts = None if since is None else partial(arguments.is_as_new, since=arguments.parse_since(since, time.time()))
     if last and not paths:
         session = newest_of_project(surroundings(), format)
         if session is None:
-            raise recent.no_session_of_project(surroundings())
-        tell(f"the newest session of this project is {recent.describe_log(session)}")
+            raise arguments.no_session_of_project(surroundings())
+        tell(f"the newest session of this project is {arguments.describe_log(session)}")
         return Selection([session.file.path], accepts, (session.file.path,))
     looked: tuple[str, ...] = ()
     if not paths:
-        looked, log_paths = recent.find_project_logs(surroundings())
+        looked, log_paths = arguments.find_project_logs(surroundings())
         paths = log_paths or [os.curdir]
-        tell(f"no path is given: judging {recent.list_places(paths)}")
+        tell(f"no path is given: judging {arguments.list_places(paths)}")
     if last:
         paths = [newest(paths, format)]
-        tell(f"the newest session is {recent.list_places(paths)}")
+        tell(f"the newest session is {arguments.list_places(paths)}")
     return Selection(paths, accepts, looked)
 
 

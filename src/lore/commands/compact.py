@@ -47,10 +47,9 @@ from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.report.compacted import describe_unconfigured, write_compactions, write_dry_run
 from lore.report.plain import visible
-from lore.run.appending import HINT_CONVERT, Append, appending
 from lore.run.checking.verdicts import CheckContext
 from lore.run.compaction import dry_run
-from lore.run.outputs import open_output
+from lore.run.outputs import HINT_CONVERT, Append, appending, open_output
 from lore.run.rules import Dated
 from lore.store.locks import trylock
 from lore.store.registry import address_of, mask_url, open_existing, scheme_of

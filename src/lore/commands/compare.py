@@ -31,8 +31,8 @@ from lore.recording.agents.logs import Surroundings, agent_named
 from lore.recording.inputs import by_start, is_pattern
 from lore.report.comparison import write_comparison
 from lore.report.sentences import cause_in_words
+from lore.run.arguments import parse_since, parse_until
 from lore.run.checking.verdicts import CheckContext
-from lore.run.recent import parse_since, parse_until
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import Period, gather_logs, is_in_project, logged_work, requests_of
 from lore.store.registry import is_store, mask_url

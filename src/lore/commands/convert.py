@@ -47,7 +47,7 @@ from lore.recording.events import EventRecording
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 from lore.recording.requests import RequestRecording
-from lore.run.completion import read_completion
+from lore.run.arguments import read_completion
 
 FORMATS = ("lore", "bodies")
 

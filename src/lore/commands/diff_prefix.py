@@ -41,8 +41,8 @@ from lore.recording.overrides import HINT_COMPLETE
 from lore.report.diff import DiffWriter
 from lore.report.redacted import CHANGES, causes_of, redacted
 from lore.report.sentences import columns_result, describe_missing
+from lore.run.arguments import read_completion
 from lore.run.checking.verdicts import audience_of, verdicts
-from lore.run.completion import read_completion
 from lore.run.rules import PACKAGED, Dated
 from lore.tokens.o200k import Counter
 

@@ -29,7 +29,7 @@ from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.report.plain import visible
 from lore.report.timeline import write_knowledge
-from lore.run.appending import HINT_CONVERT, appending
+from lore.run.outputs import HINT_CONVERT, appending
 from lore.store.base import ConflictError
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")

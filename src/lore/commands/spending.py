@@ -50,7 +50,7 @@ from lore.report.overview import (
 )
 from lore.report.plain import counted, day_of, last_part, when
 from lore.report.status_line import span
-from lore.run import recent
+from lore.run import arguments
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import (
     WEEK,
@@ -137,8 +137,8 @@ def _request(now: float, options: OverviewOptions) -> OverviewRequest:
     by, project = options.by, options.project
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
-    end = now if options.until is None else recent.parse_until(options.until, now)
-    begin = end - WEEK if options.since is None else recent.parse_since(options.since, now)
+    end = now if options.until is None else arguments.parse_until(options.until, now)
+    begin = end - WEEK if options.since is None else arguments.parse_since(options.since, now)
     if begin >= end and options.until is None:
         raise LoreError(f"--since {options.since} is in the future", hint="name an earlier time: --since 2026-01-01")
     if begin >= end:
@@ -154,7 +154,7 @@ def _selection(looked: list[str], options: OverviewOptions, project: str) -> Ove
     """Return the options as typed, for the commands that a report names."""
     surroundings = common.surroundings()
     # `lore check` without a path takes the logs of this project if it has some.
-    is_elsewhere = options.agent is not None or recent.find_agent_logs(surroundings, project=True)
+    is_elsewhere = options.agent is not None or arguments.find_agent_logs(surroundings, project=True)
     places = tuple(filter(None, (in_shell(place, surroundings.home) for place in looked))) if is_elsewhere else ()
     return OverviewSelection(
         options.since or "7d", options.until or "", options.agent or "", project, places, surroundings.home
@@ -195,7 +195,7 @@ def sessions(
     with common.progress(is_on=not verbose, colour=color, what="reading") as progress:
         listing = list_sessions(
             surroundings, ledgers, agent=None if agent is None else agent_named(agent), project=project or "",
-            since=None if since is None else recent.parse_since(since, now), most=None if every else limit,
+            since=None if since is None else arguments.parse_since(since, now), most=None if every else limit,
             most_bytes=None if every else MOST_BYTES, progress=progress,
         )  # fmt: skip
     result = common.redacted_if(redact, listing)
@@ -429,7 +429,7 @@ def report(options: ReportOptions) -> int:
     if page is not None:
         common.require_rereadable(files)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
-    since = None if options.since is None else recent.parse_since(options.since, now)
+    since = None if options.since is None else arguments.parse_since(options.since, now)
     reading = common.progress(is_on=not options.verbose, colour=options.color, what="reading")
     with common.redact_errors(redact=options.redact), reading as progress:
         if form == "trace":
@@ -440,7 +440,7 @@ def report(options: ReportOptions) -> int:
         request = OverviewRequest(since, now, tuple(selection.paths), by_day=True)
         spending = sum_spending(common.surroundings(), request, ledgers, progress)
         if not spending.result.files:
-            raise recent.no_recordings_error(selection.looked or selection.paths)
+            raise arguments.no_recordings_error(selection.looked or selection.paths)
     spending = spending._replace(result=common.redacted_if(options.redact, spending.result))
     for text in spending.result.failed:
         common.tell(f"not read: {text}")
@@ -474,7 +474,7 @@ def _write_trace(
             row = common.redacted_if(options.redact, request.row)
             requests.append((corpus.show(file.path), request._replace(row=row)))
     if not recordings:
-        raise recent.no_recordings_error(selection.looked or selection.paths)
+        raise arguments.no_recordings_error(selection.looked or selection.paths)
     trace = trace_of(requests)
     common.name_unjudged(failures, "not in the trace")
     if not requests:

@@ -38,8 +38,8 @@ from lore.recording.opening import Options
 from lore.report.sentences import worded_break
 from lore.report.status_line import DEFAULT, PARTS, client_and_path, parts_of
 from lore.run import status_file
+from lore.run.arguments import no_session_of_project
 from lore.run.checking.verdicts import verdicts
-from lore.run.recent import no_session_of_project
 from lore.run.rules import Dated
 
 

@@ -10,23 +10,23 @@ from msgspec.structs import replace
 from lore.cache.counts import first_pass_read
 from lore.judge.messages import MASKED
 from lore.judge.pairs.pair import Pair, dispute_of, provider_verdict
-from lore.judge.sums import UNSURE
 from lore.model import results
 from lore.model.codes import CODES, UNEXPLAINED, Code, CodeFacts, fix_of, kind_in_words
 from lore.model.deferred import pattern
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
-from lore.model.results.overview import ComparedCause, CostChange, Spending, SpendingCause
 from lore.prefix.overlap import count_cached_segments, locate_difference
 from lore.report.plain import visible
 from lore.report.status_line import short
 
 if TYPE_CHECKING:
+    from lore.model.results.overview import ComparedCause, CostChange, Spending, SpendingCause
     from lore.model.results.store import SessionUsage, TurnResult
 
     _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 _CENT = 0.01
+UNSURE = "unattributable"  # as in `lore.judge.sums`, which takes 20 ms to import
 FAST = "fast mode"  # as `cache.prices` names it
 FAST_FIX = "switch fast mode off (/fast in Claude Code) if you can wait for answers"
 _GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out[^:;]*|not recorded): )")

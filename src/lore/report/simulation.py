@@ -1,10 +1,13 @@
-"""`lore simulate` in the terminal: turns as a table and a chart, sums, costs, savings, rules."""
+"""`lore simulate` in the terminal: turns as a table and a chart, measured reads, sums, costs, savings, rules."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
+from lore.errors import LoreError
 from lore.judge import what_if
 from lore.judge.messages import describe_ruled_out
 from lore.judge.prices import sum_known
@@ -14,8 +17,8 @@ from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
+from lore.plugins import entry_points
 from lore.report.console import WIDTH, Cell, Console, TableColumn, line, write_table
-from lore.report.measured import engine_measures
 from lore.report.plain import counted, format_count, path_below, when
 from lore.report.sentences import (
     describe_interruption,
@@ -332,3 +335,27 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     own_note = f", {own_count:,} of them your own" if own_count else ""
     date_note = "" if result.as_of is None else f", as of {result.as_of}"
     out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
+
+
+_GROUP = "lore.measured"
+
+
+@cache
+def engine_measures() -> Any:
+    """Return the object that a plug-in publishes under `lore.measured` for logs of engines; None without a plug-in.
+
+    Its methods:
+    - `read(paths, files, options, problems)`: the logs at these paths; `files` are simulated. Raises LoreError for a
+      file that measures nothing. The logs have `cache` (the cache of all of them, else None) and `play()`, which begins
+      the comparison with one simulation: its `follow(recording, played)` yields the played turns of a recording
+      unchanged, its `result()` returns the `MeasuredResult`, or UNSET without logs.
+    - `lines(result, every=...)`: lines for a terminal; of requests every one, else those that differ.
+    - `block(result)`: the same as a `PageBlock`.
+    """
+    for point in entry_points(_GROUP):
+        try:
+            return point.load()
+        except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
+            message = f"the plug-in {point.name!r} ({_GROUP}) cannot be loaded: {error}"
+            raise LoreError(message, hint=f"repair or remove {point.value}") from None
+    return None

@@ -60,13 +60,13 @@ from lore.recording.inputs import (
     open_input,
 )
 from lore.report.commands import compaction_advice
-from lore.report.measured import engine_measures
 from lore.report.overview import unpriced_parts
 from lore.report.redacted import causes_of
 from lore.report.sentences import describe_missing, describe_random_cache
+from lore.report.simulation import engine_measures
+from lore.run.arguments import no_recordings
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, audience_of, verdicts
-from lore.run.recent import no_recordings
 from lore.run.rules import PACKAGED, Dated
 from lore.run.spending.overview import absent_work, logged_work, sum_absent
 
@@ -285,7 +285,7 @@ class _Simulator(NamedTuple):
     change_texts: Sequence[str]  # changes as typed
     files: Sequence[Input]
     cache: str | None  # None: the one that served each turn
-    measured: Any  # of the logs of engines, as `lore.report.measured` says; None: there are none
+    measured: Any  # of the logs of engines, as `lore.report.simulation` says; None: there are none
     problems: Sequence[Problem]  # of the logs of engines
 
     def run(self, change: WhatIf = NO_CHANGE) -> SimulatedRun:

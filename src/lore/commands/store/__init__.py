@@ -22,7 +22,7 @@ from lore.recording.opening import Options
 from lore.report.console import Console, line
 from lore.report.plain import counted
 from lore.report.timeline import write_problems
-from lore.run import recent
+from lore.run import arguments
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
 from lore.store.deltas import DeltaStore
 from lore.store.lines import check_id
@@ -79,12 +79,12 @@ def import_(
     stored with other content is a conflict: exit 3 if it is one of several inputs.
     """
     from lore.commands.store.writing import import_sessions
-    from lore.run.completion import read_completion
+    from lore.run.arguments import read_completion
 
     options = Options(format=format, completion=read_completion(system, tools, strict=False), log=common.log(verbose))
     surroundings, sources = common.surroundings(), list(paths or [])
     if not sources or any(surroundings.home and corpus.is_same(path, surroundings.home) for path in sources):
-        sources = [*recent.find_agent_logs(surroundings), *sources]
+        sources = [*arguments.find_agent_logs(surroundings), *sources]
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name the sessions to import")
     bar = common.progress(is_on=not verbose, colour=color, what="importing")
@@ -159,7 +159,7 @@ def list_(
 
     The last use is the last time in an event, else the time of the last save.
     """
-    begin = None if since is None else recent.parse_since(since, time.time())
+    begin = None if since is None else arguments.parse_since(since, time.time())
     with use_store(store) as session_store:
         all_summaries = session_store.list(project)
         summaries = [

@@ -44,7 +44,6 @@ from lore.report.console import Console
 from lore.report.forms.base import TextReport
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
-from lore.report.measured import engine_measures
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
 from lore.report.plain import counted, format_count, last_part, visible, when
 from lore.report.sentences import (
@@ -57,6 +56,7 @@ from lore.report.sentences import (
     label_of,
     short_of,
 )
+from lore.report.simulation import engine_measures
 from lore.report.status_line import percent
 
 SHOWN_BARS = 60  # of a block

@@ -148,7 +148,7 @@ def _notes(
     if sums.files and not sums.turns and not sums.copied and not totals.unjudged:
         yield f"nothing was judged: no answered request in {counted(sums.files, 'recording')}"
     if not sums.files and not totals.unjudged:
-        from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
+        from lore.run.arguments import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
         folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
         if run.accepts is not None:  # a job that runs each night has nothing new on some days
