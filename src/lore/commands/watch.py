@@ -240,9 +240,6 @@ def turn_cells(row: LedgerRow, cache_break: LastBreak | None, *, redact: bool) -
     if cache_break is not None:
         rebilled = f"{cache_break.lost_tokens:,}" + (f" ${cache_break.dollars:,.2f}" if cache_break.dollars else "")
         cause = cache_break.plain if redact else cache_break.says
-    cells = (name, local_time(row.at), _tokens(size), _tokens(read), share, rebilled, cause)
+    tokens = ("?" if count is None else short(count) for count in (size, read))
+    cells = (name, local_time(row.at), *tokens, share, rebilled, cause)
     return tuple(map(visible, cells))
-
-
-def _tokens(count: int | None) -> str:
-    return "?" if count is None else short(count)

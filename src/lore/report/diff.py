@@ -51,14 +51,12 @@ class DiffWriter:
             self._shown_pairs += 1
             self._leading += [leading] if leading is not None and leading.lost_tokens else []
         self._write_heading(diff)
+        first, last = self._write_prompt, self._write_usage
         if _is_outside_recorded_bytes(diff):
-            self._write_usage(diff)
-            self._write_causes(diff, leading)
-            self._write_prompt(diff)
-        else:
-            self._write_prompt(diff)
-            self._write_causes(diff, leading)
-            self._write_usage(diff)
+            first, last = last, first
+        first(diff)
+        self._write_causes(diff, leading)
+        last(diff)
         self._write_end(diff)
         if not self._verbose:
             self._written |= {text for cause in diff.causes for text in (cause.code, cause.fix)}
@@ -127,8 +125,9 @@ class DiffWriter:
             if cause.is_break and cause is not leading:
                 self._write_row("", "its loss is counted with another cause of this cache break")
             elif cause.lost_tokens:
-                size = "" if cause.tokens == "recorded" else _describe_bytes(cause)
-                self._write_row("", format_loss(cause) + size, "bold")
+                size = f"; {counted(cause.lost_bytes or 0, 'byte')} of the previous prompt follow the change"
+                is_shown = cause.tokens != "recorded" and cause.lost_bytes
+                self._write_row("", format_loss(cause) + (size if is_shown else ""), "bold")
             if cause.fix not in self._written and (cause.is_break or cause.kind != "expected"):
                 self._write_row("", ": ".join(format_fix(cause)), "green")
 
@@ -197,8 +196,3 @@ def _write_both_sides(where: DivergenceResult, out: Console) -> None:
         end = "…" if text else "(ends here)"
         parts = ("…" + text[:shared], "dim"), (text[shared:], style), (end, "dim")
         out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
-
-
-def _describe_bytes(cause: CauseResult) -> str:
-    """Return the bytes of the previous prompt after a change, to follow an estimated loss."""
-    return f"; {counted(cause.lost_bytes, 'byte')} of the previous prompt follow the change" if cause.lost_bytes else ""

@@ -78,7 +78,7 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
         chains.setdefault((request.session, file, request.row.chain), []).append(request.row)
     order = {session: number for number, session in enumerate(agents)}
     lanes = sorted(((place, _make_slices(rows)) for place, rows in chains.items()), key=lambda lane: order[lane[0][0]])
-    timed_lanes = [_is_timed(slices) for _, slices in lanes]
+    timed_lanes = [any(span.timed for span in slices) for _, slices in lanes]
     starts = dict[str, int]()  # of sessions with recorded times
     for ((session, *_), slices), is_timed in zip(lanes, timed_lanes, strict=True):
         if is_timed:
@@ -113,10 +113,6 @@ def _make_slices(rows: Sequence[LedgerRow]) -> list[Slice]:
         latest = latest + SECOND if time is None else time
         slices.append(Slice(latest, time is not None, row))
     return sorted(slices, key=lambda span: span.begin)
-
-
-def _is_timed(slices: Sequence[Slice]) -> bool:
-    return any(span.timed for span in slices)
 
 
 def _microseconds(time: float | None) -> int | None:

@@ -87,10 +87,7 @@ def is_as_new(file: Input, since: float) -> bool:
 
 def no_recordings_error(searched_places: Sequence[str]) -> LoreError:
     """Return the error for places without recordings."""
-    labels, more_count = searched_places, len(searched_places) - PLACES_SHOWN - 1
-    if more_count > 1:
-        labels = (*searched_places[:PLACES_SHOWN], f"{more_count} more places of agents", searched_places[-1])
-    hint = f"looked in {', '.join(map(corpus.show, labels))}; name a file or folder"
+    hint = f"looked in {list_places(searched_places, 'places of agents')}; name a file or folder"
     return LoreError("there are no recordings", hint=hint)
 
 
@@ -120,10 +117,16 @@ def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreErr
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore formats` lists what lore reads")
 
 
-def list_places(paths: Sequence[str]) -> str:
-    """Return places as text for a person: if they are many, the first ones and the number of the others."""
-    extra = len(paths) - PLACES_SHOWN - 1
-    labels = [*map(corpus.show, paths)] if extra < 1 else [*map(corpus.show, paths[:PLACES_SHOWN]), f"{extra + 1} more"]
+def list_places(paths: Sequence[str], what: str = "") -> str:
+    """Return places as text for a person: if they are many, the first ones, the number of the others, and the last.
+
+    Without the words `what` for the others the last one is among them.
+    """
+    labels, extra = [*map(corpus.show, paths)], len(paths) - PLACES_SHOWN - 1
+    if what and extra > 1:
+        labels[PLACES_SHOWN:-1] = [f"{extra} more {what}"]
+    elif not what and extra > 0:
+        labels[PLACES_SHOWN:] = [f"{extra + 1} more"]
     return ", ".join(labels)
 
 

@@ -303,7 +303,7 @@ class LedgerCache:
         """
         if not os.path.exists(self._file):
             return {}
-        ledgers, unmarked_keys = dict[str, bytes](), list[bytes]()
+        ledgers, unmarked = dict[str, bytes](), list[tuple[int, bytes]]()
         query = "select ledger, used from ledgers where path = ? and identity = ? and maker = ?"
 
         def look(database: sqlite3.Connection) -> None:
@@ -311,16 +311,12 @@ class LedgerCache:
                 row = database.execute(query, (_key(path), identity, self._maker)).fetchone() if identity else None
                 if row is not None:
                     ledgers[path] = row[0]
-                    unmarked_keys.extend([_key(path)] if row[1] != self._day else [])
-
-        def mark_used(database: sqlite3.Connection) -> None:
-            used = [(self._day, key) for key in unmarked_keys]
-            database.executemany("update ledgers set used = ? where path = ?", used)
-            database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
+                    unmarked.extend([(self._day, _key(path))] if row[1] != self._day else [])
+            if unmarked:  # as few runs write as possible
+                database.executemany("update ledgers set used = ? where path = ?", unmarked)
+                database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
 
         self._run(look)
-        if unmarked_keys:
-            self._run(mark_used)
         return ledgers
 
     def keep(self, entries: Sequence[tuple[str, bytes, Ledger | CompactionTrial]]) -> None:
