@@ -134,18 +134,6 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     return 0
 
 
-def _compact(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
-    try:
-        with _signals(_end, signal.SIGTERM):
-            result = compact(options, policy, Dated.of(settings).rules(), settings.settings)
-    except SummaryError as error:
-        error.message = f"no summary could be made, and nothing was compacted: {error.message}"
-        error.exit_code = INCOMPLETE
-        raise
-    show = partial(write_compactions, verbose=options.verbose)
-    return common.answer(result, show, as_json=options.as_json, color=options.color)
-
-
 def _end(number: int, _: object) -> None:
     """End as after an interrupt: sources and summarisers have process groups of their own, and would outlive lore."""
     raise SystemExit(128 + number)
@@ -289,9 +277,9 @@ class SessionCompaction:
         )  # fmt: skip
 
 
-def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRules, settings: Settings) -> CompactResult:
+def _compact(options: CompactOptions, policy: Compaction | None, loaded: Loaded) -> int:
     """Compact a session if the trigger is due; raises SummaryError without a summary, LoreError for all else."""
-    path, trigger = options.session, options.trigger
+    path, trigger, settings, rules = options.session, options.trigger, loaded.settings, Dated.of(loaded).rules()
     if trigger not in TRIGGERS:
         raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
     if corpus.parse_name(path).turn is not None and address_of(path) is None:
@@ -299,20 +287,27 @@ def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRule
     if options.format not in (None, "lore"):
         raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
     refuse_nested()  # before the log's lock is waited for: the program that runs this may hold it
-    if policy is None:
-        return _result(path, describe_unconfigured(mask_url(path)), configured=False)
-    opening = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
-    if options.output is None:
-        writing = appending(path, patience=0)  # another compaction holds the lock for long: do not wait
-    else:
-        writing, settings = nullcontext(_copying(path, options.output, force=options.force)), _DEFAULTS
-    with writing as append:
-        compaction = SessionCompaction(path, opening, policy, rules)
-        with compaction.locked(settings) as memory:
-            outcome = compaction.make(trigger, memory)
-            if isinstance(outcome, CompactionOutcome):
-                append(outcome.events)
-    return compaction.result(outcome, options.output or path)
+    result = _result(path, describe_unconfigured(mask_url(path)), configured=False)
+    if policy is not None:
+        opening = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
+        if options.output is None:
+            writing = appending(path, patience=0)  # another compaction holds the lock for long: do not wait
+        else:
+            writing, settings = nullcontext(_copying(path, options.output, force=options.force)), _DEFAULTS
+        try:
+            with _signals(_end, signal.SIGTERM), writing as append:
+                compaction = SessionCompaction(path, opening, policy, rules)
+                with compaction.locked(settings) as memory:
+                    outcome = compaction.make(trigger, memory)
+                    if isinstance(outcome, CompactionOutcome):
+                        append(outcome.events)
+        except SummaryError as error:
+            error.message = f"no summary could be made, and nothing was compacted: {error.message}"
+            error.exit_code = INCOMPLETE
+            raise
+        result = compaction.result(outcome, options.output or path)
+    show = partial(write_compactions, verbose=options.verbose)
+    return common.answer(result, show, as_json=options.as_json, color=options.color)
 
 
 def _copying(path: str, output: str, *, force: bool) -> Append:

@@ -78,12 +78,20 @@ def import_sessions(
     files = [file for file in files if os.path.realpath(file.path) not in subagents]  # read with their sessions
     if session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
-    importer = _Importer(store, options, session_id, project_id, files, progress)
+    importer, done_bytes, rows = (
+        _Importer(store, options, session_id, project_id),
+        0,
+        dict[int, ImportedSession | None](),
+    )
     order = list(range(len(files)))
     if len(files) > 1:
         order.sort(key=lambda place: _holds_requests(files[place], options))
     with collected_seldom():
-        rows = {place: importer.add(files[place]) for place in order}
+        for place in order:
+            rows[place] = importer.add(files[place])
+            done_bytes += files[place].size
+            if progress is not None:
+                progress(done_bytes, total_bytes)
     sessions = [row for _, row in sorted(rows.items()) if row is not None]
     if not sessions:
         raise LoreError(f"no sessions in {corpus.show(paths[0])}", hint="`lore store import` reads session logs")
@@ -107,13 +115,8 @@ def _holds_requests(file: Input, options: Options) -> bool:
 class _Importer:
     """Imports one input after another."""
 
-    def __init__(
-        self, store: Store, options: Options, session_id: str | None, project_id: str | None, files: list[Input],
-        progress: Progress | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, store: Store, options: Options, session_id: str | None, project_id: str | None) -> None:
         self._store, self._options, self._session_id, self._project_id = store, options, session_id, project_id
-        self._total, self._done, self._read = sum(file.size for file in files), 0, 0  # bytes; `_read`: of this file
-        self._progress = progress
         self._used_ids: set[str] = set()  # ids of sessions of earlier inputs
         self._refusal = ""  # why the store took nothing of the last session
         self.requests = self.skipped = 0
@@ -124,7 +127,7 @@ class _Importer:
         path, problems, source = corpus.show(file.path), Problems(), None
         try:
             source = self._open(file, problems)
-            imported = sync(self._store, source, path, self._report)
+            imported = sync(self._store, source, path)
             project = self._project_id or (source.notes.project_id if source.notes else None)
             stored = None if project is None else load_notes(self._store, source.header.session_id)
             if project is not None and stored is not None and stored.project_id != project:
@@ -147,7 +150,6 @@ class _Importer:
             )  # fmt: skip
         finally:
             self.problems += problems.kept
-            self._done += file.size
 
     def _refuses_all(self, error: LoreError) -> bool:
         """Return whether the store refused this session for the same reason as the previous one."""
@@ -156,17 +158,12 @@ class _Importer:
         last_refusal, self._refusal = self._refusal, error.message
         return error.message == last_refusal
 
-    def _report(self) -> None:
-        if self._progress:
-            self._progress(min(self._done + self._read, self._total), self._total)
-
     def _open(self, file: Input, problems: Problems) -> SyncSource:
         """Return the session of an input, read up to its header; raises LoreError."""
         if file.error is not None:
             raise file.error
-        path, opened = file.path, corpus.open_head(file.path)
-        data = self._count(opened.data)
-        recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
+        path = file.path
+        recording = self._options.open(path, problems, subagents=True)
         is_of_requests = isinstance(recording, RequestRecording)
         is_completed = is_of_requests and recording.options.completion is not None and not file.is_named
         if is_completed or not isinstance(recording, EventRecording | RequestRecording):
@@ -201,12 +198,6 @@ class _Importer:
             (session_id or stem, stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2))
         )
         return next(name for name in names if not is_of_requests or name not in self._used_ids)
-
-    def _count(self, data: Iterable[bytes]) -> Iterator[bytes]:
-        self._read = 0
-        for piece in data:
-            self._read += len(piece)
-            yield piece
 
 
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
@@ -252,8 +243,8 @@ class SyncSource(NamedTuple):
     notes: SessionData | None  # leaf and metadata in the store that it comes from
 
 
-def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], None]) -> ImportedSession:
-    """Store the session of a path, or its new events; `progress` is called after each batch.
+def sync(store: Store, source: SyncSource, path: str) -> ImportedSession:
+    """Store the session of a path, or its new events.
 
     Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
     """
@@ -263,7 +254,6 @@ def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], Non
     if stored_notes is None:  # most sessions are one batch, and stored by one write
         stored_count, batches = 0, _batches(lines)
         head = create_session(store, header, next(batches))
-        progress()
     else:
         stored_count, head = stored_notes.head.number, stored_notes.head
         comparison = _Comparison(store.load(header.session_id).events, source)
@@ -271,7 +261,6 @@ def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], Non
     for batch in batches:
         delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=now())
         head = store.save_delta(header.session_id, delta)
-        progress()
     new_count = head.number - stored_count
     if new_count and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
         delta = SessionDelta(base=head, updated_at=now(), leaf_id=notes.leaf_id, metadata=notes.metadata)
