@@ -51,19 +51,8 @@ from lore.report.overview import (
 from lore.report.plain import counted, day_of, last_part, when
 from lore.report.status_line import span
 from lore.run import arguments
+from lore.run.spending import overview as summing
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import (
-    WEEK,
-    OverviewRequest,
-    drop_logged,
-    every_request,
-    is_in_project,
-    logged_work,
-    requests_of,
-    searched_places,
-    sum_spending,
-    unread_logs,
-)
 
 GROUPS = ("day", "week", "month", "session", "model", "project", "agent")
 
@@ -115,7 +104,7 @@ def overview(options: OverviewOptions) -> int:
     request = _request(now, options)._replace(by_day=page is not None)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     with common.progress(is_on=not options.verbose, colour=options.color, what="reading") as progress:
-        sums = sum_spending(surroundings, request, ledgers, progress)
+        sums = summing.sum_spending(surroundings, request, ledgers, progress)
     result = common.redacted_if(options.redact, sums.result)
     if options.as_json:
         common.write_json(result)
@@ -132,18 +121,18 @@ def overview(options: OverviewOptions) -> int:
     return common.exit_code(result.failed)
 
 
-def _request(now: float, options: OverviewOptions) -> OverviewRequest:
+def _request(now: float, options: OverviewOptions) -> summing.OverviewRequest:
     """Return what to sum; raises LoreError for an unknown grouping, or a span that is empty."""
     by, project = options.by, options.project
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
     end = now if options.until is None else arguments.parse_until(options.until, now)
-    begin = end - WEEK if options.since is None else arguments.parse_since(options.since, now)
+    begin = end - summing.WEEK if options.since is None else arguments.parse_since(options.since, now)
     if begin >= end and options.until is None:
         raise LoreError(f"--since {options.since} is in the future", hint="name an earlier time: --since 2026-01-01")
     if begin >= end:
         raise LoreError("--until is not after --since", hint="name a later time: --since 2026-01-01 --until 2026-01-31")
-    return OverviewRequest(
+    return summing.OverviewRequest(
         since=begin, until=end, agent=None if options.agent is None else agent_named(options.agent), by=by,
         compared=options.compare, limits=options.until is None,
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
@@ -227,7 +216,7 @@ def list_sessions(
 
     def is_of_project(log: AgentLog) -> bool:
         with suppress(LoreError):
-            return is_in_project(folder_of(log) or "", project)
+            return summing.is_in_project(folder_of(log) or "", project)
         return False
 
     by_time, count = newest_first(groups, is_of_project if project else None), len(groups)
@@ -252,7 +241,7 @@ def list_sessions(
     rows.sort(key=lambda row: row.latest_at or row.written_at or "", reverse=True)  # a copied log has a new file time
     return FoundSessions(
         sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
-        unread=unread_logs(places, failed), looked=searched_places(places), failed=failed,
+        unread=summing.unread_logs(places, failed), looked=summing.searched_places(places), failed=failed,
     )  # fmt: skip
 
 
@@ -276,12 +265,12 @@ def _make_row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str,
     if not first.format:
         return row
     sums, latest, copies_before = Sums(), None, copies.count
-    logged = logged_work(log.file.path for log in logs)
+    logged = summing.logged_work(log.file.path for log in logs)
     for log, ledger in log_ledgers:
-        for request in every_request(ledger, log):
+        for request in summing.every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None
             if not copies.has(request.row, log.file.path):
-                sums.add(drop_logged(request, logged))
+                sums.add(summing.drop_logged(request, logged))
     spending = sums.result(row.path, row.title)
     billed = spending.billed_requests
     return replace(
@@ -349,7 +338,7 @@ def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
     name = ": ".join(filter(None, (project, session.title or "without a title")))
     latest = _latest(session)
     age = 0.0 if latest is None else max(0.0, now - latest)
-    when_sent = "-" if latest is None else f"{span(age)} ago" if age < WEEK else day_of(latest)
+    when_sent = "-" if latest is None else f"{span(age)} ago" if age < summing.WEEK else day_of(latest)
     agent = next((agent.title for agent in AGENTS if agent.name == session.agent), session.agent)
     return when_sent, agent, *figures, name
 
@@ -437,8 +426,8 @@ def report(options: ReportOptions) -> int:
         for file in files:
             if file.is_only and not file.stream:
                 corpus.open_head(file.path)  # it has to exist; several are reported below
-        request = OverviewRequest(since, now, tuple(selection.paths), by_day=True)
-        spending = sum_spending(common.surroundings(), request, ledgers, progress)
+        request = summing.OverviewRequest(since, now, tuple(selection.paths), by_day=True)
+        spending = summing.sum_spending(common.surroundings(), request, ledgers, progress)
         if not spending.result.files:
             raise arguments.no_recordings_error(selection.looked or selection.paths)
     spending = spending._replace(result=common.redacted_if(options.redact, spending.result))
@@ -470,7 +459,7 @@ def _write_trace(
             if file.is_only and not ledger.rows:
                 raise error
             failures.append(Problem(Code.UNREADABLE_FILE, error.message, file=ledger.path))
-        for request in requests_of(ledger, AgentLog(None, file, None), copies, set()):
+        for request in summing.requests_of(ledger, AgentLog(None, file, None), copies, set()):
             row = common.redacted_if(options.redact, request.row)
             requests.append((corpus.show(file.path), request._replace(row=row)))
     if not recordings:

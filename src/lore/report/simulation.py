@@ -18,17 +18,9 @@ from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.plugins import entry_points
+from lore.report import sentences
 from lore.report.console import WIDTH, Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, format_count, path_below, when
-from lore.report.sentences import (
-    describe_interruption,
-    describe_rebilled,
-    describe_surcharges,
-    format_prices,
-    format_usage,
-    in_dollars,
-    name_cause,
-)
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN, _BREAKS_SHOWN = 9, 20  # without -v
@@ -73,7 +65,7 @@ def write_simulated(
             predicted = [turn.predicted.read_tokens or 0 for turn in result.turns]
             draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
-            out.print(line((describe_interruption(result.interrupted), "bold yellow")))
+            out.print(line((sentences.describe_interruption(result.interrupted), "bold yellow")))
         _write_cost(result, out)
         if not result.turns:
             out.print("no request is recorded: nothing can be predicted")
@@ -155,7 +147,7 @@ def _format_turn(turn: results.SimulatedTurn) -> list[Cell]:
         return [*cells, "", "", ""]
     lost = f"{'~' if cause.tokens == 'estimated' else ''}{turn.lost_tokens:,}" if turn.lost_tokens else ""
     cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
-    return [(cell, _STYLES[cause.kind]) for cell in (*cells, lost, cost, name_cause(cause))]
+    return [(cell, _STYLES[cause.kind]) for cell in (*cells, lost, cost, sentences.name_cause(cause))]
 
 
 def _billed_read(turn: results.SimulatedTurn) -> int | None:
@@ -185,14 +177,14 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 def _write_cost(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        prices = format_prices(totals.by_price, totals.billed)
+        prices = sentences.format_prices(totals.by_price, totals.billed)
         missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
         billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), billed_of_priced)}"
         out.print(f"cost: {billed}{missing}; {predicted}")
-    for text in describe_surcharges(cost.surcharges or (), has_fix=True):
+    for text in sentences.describe_surcharges(cost.surcharges or (), has_fix=True):
         out.print(text)
     if isinstance(cost.recorded, float):
         out.print(f"cost as recorded: {format_money(cost.recorded)}")
@@ -202,20 +194,20 @@ def _write_sums(result: results.SimulateResult, out: Console) -> None:
     totals, sums = result.totals, Summary()
     for turn in result.turns:
         count_losses(turn.causes, sums)
-    for styled in describe_rebilled(sums):
+    for styled in sentences.describe_rebilled(sums):
         out.print(line(styled))
     if sums.missed_tokens:
         missed = [f"{entry.code} {entry.name}" for turn in result.turns for entry in turn.causes if not entry.is_break]
         out.print(f"  cause: {', '.join(dict.fromkeys(missed))}")
     billed_of_predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
-    usage_of_predicted = format_usage(UsageResult.sum_of(filter(None, billed_of_predicted)))
+    usage_of_predicted = sentences.format_usage(UsageResult.sum_of(filter(None, billed_of_predicted)))
     of_predicted_turns = _of_turns(result, len(billed_of_predicted), usage_of_predicted)
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, of_predicted_turns)]
     if isinstance(totals.other_passes, UsageResult):
         response_count = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         rows.append(("of other passes", totals.other_passes, f" (in {counted(response_count, 'response')})"))
     for name, usage, suffix in rows:
-        out.print(f"tokens {name}: {format_usage(usage) or 'not recorded'}{suffix}")
+        out.print(f"tokens {name}: {sentences.format_usage(usage) or 'not recorded'}{suffix}")
 
 
 def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> str:
@@ -259,7 +251,7 @@ def _write_groups(groups: Sequence[results.GroupResult], out: Console) -> None:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             name += f" ({kind_in_words(group.kind, group.name)})" if group.kind is not None else ""
             cost = f" that cost {format_money(group.billed)}" if group.billed else ""
-            rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{in_dollars(group.rebilled)}"
+            rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{sentences.in_dollars(group.rebilled)}"
             out.print(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}")
 
 

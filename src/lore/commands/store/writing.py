@@ -78,11 +78,8 @@ def import_sessions(
     files = [file for file in files if os.path.realpath(file.path) not in subagents]  # read with their sessions
     if session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
-    importer, done_bytes, rows = (
-        _Importer(store, options, session_id, project_id),
-        0,
-        dict[int, ImportedSession | None](),
-    )
+    importer, rows = _Importer(store, options, session_id, project_id), dict[int, ImportedSession | None]()
+    done_bytes, total_bytes = 0, sum(file.size for file in files)
     order = list(range(len(files)))
     if len(files) > 1:
         order.sort(key=lambda place: _holds_requests(files[place], options))

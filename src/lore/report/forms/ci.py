@@ -43,18 +43,8 @@ from lore.model.codes import CODES, SEVERITY, Problem
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.console import Console
+from lore.report.forms import terminal
 from lore.report.forms.base import TextReport, make_safe
-from lore.report.forms.terminal import (
-    Reported,
-    command_of,
-    describe_cost,
-    merge_findings,
-    select_findings,
-    sums_lines,
-    unseen_lines,
-    worst_first,
-    write_blocks,
-)
 from lore.report.plain import counted, path_below, place_of, visible
 from lore.report.sentences import describe_cost_and_fix, format_fix, split_message
 
@@ -63,17 +53,18 @@ _SIGNS = {"error": "❌", "warning": "⚠️", "note": "·"}
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$])")
 
 
-def _format_lines(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
-    merged_findings = merge_findings(result.findings, verbose=verbose)
-    yield f"## {command_of(result)}"
+def _format_lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
+    merged_findings = terminal.merge_findings(result.findings, verbose=verbose)
+    yield f"## {terminal.command_of(result)}"
     yield ""
-    for line in (*sums_lines(result.summary), *unseen_lines(result)):
+    for line in (*terminal.sums_lines(result.summary), *terminal.unseen_lines(result)):
         yield f"- {line}"
     yield ""
     if result.top:
         yield from ("### Costliest causes", "")
         for number, cause in enumerate(result.top, 1):
-            yield f"{number}. **{cause.code} {cause.name}**: {describe_cost(cause)}. {_escape_markup(cause.fix)}"
+            cost = terminal.describe_cost(cause)
+            yield f"{number}. **{cause.code} {cause.name}**: {cost}. {_escape_markup(cause.fix)}"
         yield ""
     if merged_findings:
         yield from ("| | finding | where | what | re-billed tokens |", "|---|---|---|---|---:|")
@@ -107,9 +98,9 @@ SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
+def _commands(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
     """Yield the commands; the last counts the findings without one."""
-    merged_findings = merge_findings(result.findings, verbose=verbose)
+    merged_findings = terminal.merge_findings(result.findings, verbose=verbose)
     by_level = {name: [pair for pair in merged_findings if pair[0].severity == name] for name in _LEVELS}
     is_cut = any(len(findings) > SHOWN for findings in by_level.values())
     hidden: list[str] = []
@@ -131,7 +122,7 @@ def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001
             hidden.append(counted(len(findings) - room, name))
     if hidden:
         text = f"{', '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
-        yield f"::notice title={command_of(result)}::{_escape_data(text)}"
+        yield f"::notice title={terminal.command_of(result)}::{_escape_data(text)}"
 
 
 GITHUB = TextReport(_commands, can_share_stdout=True)
@@ -167,13 +158,13 @@ class Junit:
         self._recordings = recordings  # paths of all that was judged; else only those with findings are known
         self._unjudged = {problem.file: problem.message for problem in reversed(unjudged)}  # the first of each file
 
-    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+    def write(self, result: terminal.Reported, out: Console, *, verbose: bool) -> None:
         by_path: dict[str, list[Finding]] = {path: [] for path in self._recordings}
-        for finding in select_findings(result.findings, verbose=verbose):
+        for finding in terminal.select_findings(result.findings, verbose=verbose):
             by_path.setdefault(finding.path, []).append(finding)
         by_path = by_path or {"no recordings": []}  # an empty suite is taken for a broken one
         root = Element("testsuites")
-        suite, kinds, name = SubElement(root, "testsuite"), Counter[str](), command_of(result)
+        suite, kinds, name = SubElement(root, "testsuite"), Counter[str](), terminal.command_of(result)
         for path, findings in by_path.items():
             unjudged = next((finding.message for finding in findings if is_unjudged(finding)), "")
             unjudged = unjudged or self._unjudged.get(path, "")
@@ -187,7 +178,7 @@ class Junit:
                 "name": name, "tests": str(len(suite)), "failures": str(kinds["failure"]),
                 "errors": str(kinds["error"]), "skipped": str(kinds["skipped"]), "time": "0",
             }  # fmt: skip
-        SubElement(suite, "system-out").text = "\n".join(map(visible, sums_lines(result.summary)))
+        SubElement(suite, "system-out").text = "\n".join(map(visible, terminal.sums_lines(result.summary)))
         indent(root)
         out.file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n')
 
@@ -201,7 +192,9 @@ def _add_case(
     kind, message, failing = "", "", [finding for finding in findings if finding.severity == "error"]
     if failing:
         kind = "failure"
-        message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(failing)))
+        message = ", ".join(
+            dict.fromkeys(f"{finding.code} {finding.name}" for finding in terminal.worst_first(failing))
+        )
     elif unjudged:
         kind, message, failing = "error", f"not judged: {unjudged}", findings
     line = next((finding.line for finding in (*failing, *findings) if finding.line is not None), None)
@@ -217,7 +210,7 @@ def _add_case(
 
 def _write_plain(findings: Sequence[Finding], *, verbose: bool) -> str:
     text = io.StringIO()
-    write_blocks(findings, Console(text, colour=False, terminal=False), verbose=verbose)
+    terminal.write_blocks(findings, Console(text, colour=False, terminal=False), verbose=verbose)
     return "\n".join(map(visible, text.getvalue().splitlines()))
 
 
@@ -229,9 +222,9 @@ _FACTS = (
 )  # fmt: skip
 
 
-def _encode_log(result: Reported, verbose: bool) -> Iterator[str]:  # noqa: FBT001 - of `TextReport`
-    all_findings = select_findings(result.findings, verbose=verbose)
-    findings = all_findings if len(all_findings) <= MOST_RESULTS else worst_first(all_findings)[:MOST_RESULTS]
+def _encode_log(result: terminal.Reported, verbose: bool) -> Iterator[str]:  # noqa: FBT001 - of `TextReport`
+    all_findings = terminal.select_findings(result.findings, verbose=verbose)
+    findings = all_findings if len(all_findings) <= MOST_RESULTS else terminal.worst_first(all_findings)[:MOST_RESULTS]
     codes = sorted({finding.code for finding in findings})
     numbers = {code: number for number, code in enumerate(codes)}
     driver = {"name": "lore", "semanticVersion": __version__, "rules": list(map(_describe_rule, codes))}

@@ -37,7 +37,7 @@ from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
 from lore.model.results.page import PageSession, PageTurn
 from lore.model.results.simulate import SimulateResult
-from lore.report import compacted, overview, simulation
+from lore.report import compacted, overview, sentences, simulation
 from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
@@ -46,16 +46,6 @@ from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
 from lore.report.plain import counted, format_count, last_part, visible, when
-from lore.report.sentences import (
-    describe_rebilled,
-    describe_surcharges,
-    format_fix,
-    format_loss,
-    format_usage,
-    in_dollars,
-    label_of,
-    short_of,
-)
 from lore.report.simulation import engine_measures
 from lore.report.status_line import percent
 
@@ -146,7 +136,7 @@ def describe_spending(spending: Spending) -> str:
     recorded = f"cost as recorded: {overview.money(spending.recorded_dollars)}" if spending.recorded_dollars else ""
     parts = (
         f"{overview.cost_of(spending)} for {what}", overview.unpriced_parts(spending),
-        overview.describe_rebilled_part(spending), *describe_surcharges(spending.surcharges), recorded,
+        overview.describe_rebilled_part(spending), *sentences.describe_surcharges(spending.surcharges), recorded,
     )  # fmt: skip
     return "\n".join(f"{text[:1].upper()}{text[1:]}." for text in parts if text)
 
@@ -180,7 +170,7 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
     small = small if len(small) > 1 else []
     rows = [
         ("–" if cause.dollars is None else overview.money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
-         cause.says + label_of(cause), cause.fix, cause.code)
+         cause.says + sentences.label_of(cause), cause.fix, cause.code)
         for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens)) if cause not in small
     ]  # fmt: skip
     if small:
@@ -243,7 +233,7 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
         summary = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", summary, blocks)
-    sums = describe_rebilled(result.summary, has_grounds=False)
+    sums = sentences.describe_rebilled(result.summary, has_grounds=False)
     lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in sums)
     is_one = result.summary.files == 1  # its own part of the page has the same sums, causes and fixes
     folded = is_one or len(result.findings) > SHOWN_FINDINGS
@@ -254,9 +244,9 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
 def introduce_simulation(result: SimulateResult) -> Intro:
     """Introduce the prediction of a cache, and how it compares with the usage."""
     totals = result.totals
-    lead = f"{totals.waste_tokens:,} tokens re-billed as waste{in_dollars(totals.cost.waste)}."
+    lead = f"{totals.waste_tokens:,} tokens re-billed as waste{sentences.in_dollars(totals.cost.waste)}."
     if totals.unexplained_tokens:
-        unexplained = in_dollars(totals.cost.unexplained)
+        unexplained = sentences.in_dollars(totals.cost.unexplained)
         lead += f" {totals.unexplained_tokens:,} tokens re-billed, no certain cause{unexplained}."
     blocks = capture(partial(simulation.write_simulated, result, turns=False), "Predicted and billed")
     if result.measured is not UNSET and (view := engine_measures()) is not None:
@@ -365,8 +355,8 @@ def list_marks(turn: PageTurn) -> Iterator[TimelineMark]:
     played, cause = turn.simulated, turn.simulated.cause
     if cause is not None:
         tokens = f": {played.lost_tokens:,} tokens re-billed" if played.lost_tokens else ""
-        text = f"{short_of(cause.code, cause.name, cause.kind)}{tokens}{in_dollars(cause.lost_dollars)}"
-        yield TimelineMark(kind_of(cause), text, played.lost_tokens or 0)
+        name, cost = sentences.short_of(cause.code, cause.name, cause.kind), sentences.in_dollars(cause.lost_dollars)
+        yield TimelineMark(kind_of(cause), f"{name}{tokens}{cost}", played.lost_tokens or 0)
     if turn.compacted:
         yield TimelineMark("compaction", "compaction")
     if turn.pause is not None:
@@ -463,13 +453,13 @@ def _template() -> Template:
     )  # fmt: skip
     functions = (
         causes_block, describe_spending, money_block, key_of,
-        cost_of, counted, kind_in_words, rebilled_of, shared_beginning, share_read, short_of,
+        cost_of, counted, kind_in_words, rebilled_of, shared_beginning, share_read, sentences.short_of,
         kind_of, list_marks, when,
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
-        "count": format_count, "digest": policy_digest, "fix": format_fix,
-        "loss": format_loss, "money": format_money, "name": last_part, "path": shorten_path,
-        "tokens": tokens_of, "usage": format_usage,
+        "count": format_count, "digest": policy_digest, "fix": sentences.format_fix,
+        "loss": sentences.format_loss, "money": format_money, "name": last_part, "path": shorten_path,
+        "tokens": tokens_of, "usage": sentences.format_usage,
     }  # fmt: skip
     environment.filters.update(filters)
     return environment.get_template("page.html", globals={"generator": GENERATOR, "KINDS": KINDS})
