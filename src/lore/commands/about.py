@@ -178,16 +178,12 @@ def guide_page(topic: str | None) -> str:
     topic_names = topics()
     name = _INDEX if topic is None else topic.lower().removesuffix(".md")
     if topic is not None and name not in topic_names:
-        pages = [page for page in topic_names if _has_heading(guide_page(page), name.replace("-", " "))]
+        words = re.escape(name.replace("-", " "))  # in a heading, or in the first column of a table
+        about_it = re.compile(rf"(?im)^(?:#.*\b{words}\b|\| `{words}`)")
+        pages = [page for page in topic_names if words and about_it.search(guide_page(page))]
         hint = f"pages about it: {', '.join(pages)}" if pages else did_you_mean(topic, topic_names, "pages")
         raise LoreError(f"the guide has no page {topic!r}", hint=hint)
     return _PAGES.joinpath(f"{name}.md").read_text("utf-8")
-
-
-def _has_heading(page: str, words: str) -> bool:
-    """Return whether a heading of a page, or the first column of a table, has these words."""
-    pattern = rf"(?im)^(?:#.*\b{re.escape(words)}\b|\| `{re.escape(words)}`)"
-    return bool(words) and re.search(pattern, page) is not None
 
 
 def lay_out_page(text: str, out: Console) -> str:

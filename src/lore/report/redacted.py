@@ -322,8 +322,7 @@ def _redact_diff(diff: DiffResult) -> DiffResult:
     return replace(copy, left=left_side, right=right_side)
 
 
-def redacted_cause(cause: SpendingCause) -> SpendingCause:
-    """Return the cost of a cause in words, without the names in it except public models."""
+def _redact_cause(cause: SpendingCause) -> SpendingCause:
     most = None if cause.most is None else redacted(cause.most)
     return cause_in_words(replace(cause, names=list(map(_change_of_names(cause.code), cause.names)), most=most))
 
@@ -334,7 +333,7 @@ def _change_of_names(code: str) -> Callable[[str], str]:
 
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
-    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Overview: _redact_overview,
+    ColumnsResult: lambda columns: columns, SpendingCause: _redact_cause, Overview: _redact_overview,
     GroupResult: _redact_group, ReliabilityResult: _redact_group, SimulateResult: _redact_simulation,
     DiffResult: _redact_diff, RawBlock: lambda block: RawBlock(_redact_raw(block.json)),
     Loss: lambda loss: replace(loss, names=tuple(map(_change_of_names(loss.code), loss.names))),

@@ -175,7 +175,11 @@ class _Importer:
             header, lines = encode(event), chain((header,), lines)
         session_id = self._name_session(path, event, is_of_requests=is_of_requests)
         self._used_ids.add(session_id)
-        new_header = header if event.session_id == session_id else rename_session(header, session_id)
+        new_header = header  # with this id; its other bytes stay
+        if event.session_id != session_id:
+            ids = [member for member in member_ranges(header) if lenient.snake(member.key) == "session_id"]
+            for member in reversed(ids):
+                new_header = new_header[: member.value] + encode_json(session_id) + new_header[member.end :]
         notes, address = None, address_of(path)
         if address is not None:
             with closing(open_existing(address.url)) as store:
@@ -201,14 +205,6 @@ BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
 _STARTED = b'{"kind":"turn_started"'
 # A transcript that stops within a turn is stored with the turn closed. When it continues, the turn is closed again.
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
-
-
-def rename_session(header: bytes, session_id: str) -> bytes:
-    """Return a header with another session id; its other bytes stay."""
-    members = [member for member in member_ranges(header) if lenient.snake(member.key) == "session_id"]
-    for member in reversed(members):
-        header = header[: member.value] + encode_json(session_id) + header[member.end :]
-    return header
 
 
 def find_leaf(lines: Iterable[bytes]) -> str | None:

@@ -157,7 +157,9 @@ def sum_spending(
     ]
     savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
-        newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
+        files_before = [log.file for log in sources.logs if log.file.path not in logs][-_LOGS_WITH_NEWEST:]
+        rows = (row for _, ledger in ledgers.read(files_before) for row in ledger.rows)
+        newest = max((row.at for row in rows if row.at is not None), default=None)
     result = results.Overview(
         since=since, until=request.until, total=total, agents=period.by("agent"),
         causes=period.causes(unsure=False), unexplained=period.causes(unsure=True),
@@ -171,12 +173,6 @@ def sum_spending(
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
-
-
-def _newest_request(logs: Sequence[AgentLog], ledgers: Ledgers) -> float | None:
-    """Return when the newest request in the logs that were written last was sent; None if they have none."""
-    files = [log.file for log in logs[-_LOGS_WITH_NEWEST:]]
-    return max((row.at for _, entry in ledgers.read(files) for row in entry.rows if row.at is not None), default=None)
 
 
 class _Inherited:
