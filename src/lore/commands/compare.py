@@ -186,7 +186,14 @@ def compare(
             ledger = by_path.get(side.side.path)  # says why a file could not be read
             if ledger is not None and ledger.message is not None:
                 raise LoreError(ledger.message, hint="`lore formats` lists what lore reads")
-            raise LoreError(f"no requests match {side.side.name}", hint=_hint_of_names(sums, paths))
+            hint = "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
+            if (filled_side := next((side for side in sums if not side.is_empty), None)) is not None:
+                names = [
+                    name for counts in (filled_side.clients, filled_side.models)
+                    for name in _most_first(counts)[:_MOST_NAMED]
+                ]  # fmt: skip
+                hint = f"{'there' if paths else 'in the recordings of agents here'} are {', '.join(names)}"
+            raise LoreError(f"no requests match {side.side.name}", hint=hint)
     billed = [[group.result(name) for name, group in side.billed_sessions.items()] for side in sums]
     sessions = {path for side in sums for path in side.billed_sessions}
     logs = [(ledger.format, path) for path, ledger in by_path.items() if ledger.path in sessions]
@@ -207,17 +214,6 @@ def compare(
         failed=[*(text for source in sources for text in source.failed), *failed],
         looked=list(dict.fromkeys(place for source in sources for place in source.looked)), notes=notes,
     )  # fmt: skip
-
-
-def _hint_of_names(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
-    """Return a hint that names existing clients and models, for the error about a side without requests."""
-    filled_side = next((side for side in sums if not side.is_empty), None)
-    where = "there" if paths else "in the recordings of agents here"
-    if filled_side is None:
-        return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
-    counts = filled_side.clients, filled_side.models
-    names = [name for kind in counts for name in _most_first(kind)[:_MOST_NAMED]]
-    return f"{where} are {', '.join(names)}"
 
 
 class _SideSums(Period):

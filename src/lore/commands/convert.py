@@ -158,7 +158,7 @@ class _Verbatim(LoreLog):
 
 def _lines(recording: EventRecording) -> Iterator[bytes]:
     verbatim = _Verbatim() if type(recording.reader) is LoreLog else None
-    origin = recording.reader.name if verbatim is None else None
+    origin = recording.reader.name if verbatim is None else None  # the format that the header names
     recording.reader = verbatim or recording.reader
     for read in _header_first(recording, is_own=verbatim is not None):
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
@@ -166,7 +166,14 @@ def _lines(recording: EventRecording) -> Iterator[bytes]:
         if isinstance(event, Saved):
             continue
         if line is None:
-            line = _event_line(event, origin)
+            if isinstance(event, SessionStarted):
+                event = replace(event, origin=event.origin or origin)
+            is_copied = isinstance(event, OpaqueEvent) and origin is None
+            line = bytes(event.record) if is_copied else encode_event(event)
+            if isinstance(event, SessionStarted) and event.v == 1:
+                line = _HEADER + b',"v":1' + line[len(_HEADER) :]
+            if not is_copied:  # a reader may have kept line ends between values; in strings they are escapes
+                line = line.translate(None, b"\r\n")
             if line.count(b"[") + line.count(b"{") > _DEEP and not any(
                 read.value == event for read in LoreLog().read_line(Line(1, 0, line))
             ):
@@ -174,18 +181,6 @@ def _lines(recording: EventRecording) -> Iterator[bytes]:
                 problem = Problem(Code.MALFORMED_RECORD, message)
                 recording.problems.add(problem, recording.reading, read.line, read.byte)
         yield line + b"\n"
-
-
-def _event_line(event: Event, origin: str | None) -> bytes:
-    """Return an event as a line of lore's log; `origin` is the format that a header names, None for lore's own."""
-    if isinstance(event, OpaqueEvent) and origin is None:
-        return bytes(event.record)
-    if isinstance(event, SessionStarted):
-        event = replace(event, origin=event.origin or origin)
-    line = encode_event(event)
-    if isinstance(event, SessionStarted) and event.v == 1:
-        line = _HEADER + b',"v":1' + line[len(_HEADER) :]
-    return line.translate(None, b"\r\n")  # a reader may have kept them between values; in strings they are escapes
 
 
 def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:

@@ -199,7 +199,13 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     same_chain = paths[0] == paths[1] and first.chain == second.chain
     numbers = [number for number in changes if same_chain and first.number < number <= second.number]
     second = replace(second, changes=tuple(change for number in numbers for change in changes[number]))
-    pair = _pair_of(first, second, comparison, same_chain=same_chain)
+    # Turns that are named are compared even if their requests failed.
+    first, second = [replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
+    chain = ComparedChain(comparison.dated.rules, comparable=same_chain and second.number == first.number + 1)
+    chain.compare_next(first)
+    pair, state = chain.compare_next(second), ChainState(comparison.dated.rules)
+    assert pair is not None, "a second turn makes a pair"
+    pair = add_prices(drop_loss_below_minimum(pair, state), state)
     comparison.predict(pair.previous)
     place = Place(paths[1], audience=comparison.audience or ("user" if second.basis is not None else "author"))
     diff = PairFigures(pair.previous, comparison).describe(
@@ -209,17 +215,6 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     if is_of_logs and first.prompt.messages.common(second.prompt.messages) < 2:  # at most the role of a message
         return replace(diff, causes=[], caches=[])  # two sessions: the second could read no message of the first
     return diff
-
-
-def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chain: bool) -> Pair:
-    # Turns that are named are compared even if their requests failed.
-    first, second = [replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
-    chain = ComparedChain(comparison.dated.rules, comparable=same_chain and second.number == first.number + 1)
-    chain.compare_next(first)
-    pair = chain.compare_next(second)
-    assert pair is not None  # a second turn makes a pair
-    state = ChainState(comparison.dated.rules)
-    return add_prices(drop_loss_below_minimum(pair, state), state)
 
 
 def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:

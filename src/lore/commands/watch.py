@@ -183,7 +183,15 @@ class WatchScreen:
         sizes = sizes[-min(POINTS, self._console.width) :]
         peak = max(sizes, default=0) or 1
         bars = "".join(BARS[size * (len(BARS) - 1) // peak] for size in sizes)
-        head = Group(*self._figures(look, log), Text(), Text(bars, "cyan"), Text())
+        now, running = self._clock(), redacted(log.running) if self._redact else log.running
+        name = corpus.show(look.path) if self._redact or not look.title else look.title
+        status = LineFacts(running, ClientStatus(), now, redact=self._redact)
+        parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
+        lines = [Text.from_ansi(status_line(status, names, colour=True)) for names in parts]
+        head = Group(
+            Text(session_line(running, name, look.note), "bold"), Text(), *lines, Text(advice(running, now), "green"),
+            Text(), Text(bars, "cyan"), Text(),
+        )  # fmt: skip
         rows = max(1, self._console.height - len(self._console.render_lines(head)) - 1)
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in HEADS:
@@ -192,18 +200,6 @@ class WatchScreen:
             cells = turn_cells(log.rows[number], log.breaks.get(number), redact=self._redact)
             table.add_row(*map(Text, cells), style="bold yellow" if cells[-1] else "")
         return Group(head, table)
-
-    def _figures(self, look: WatchLook, log: RunningLog) -> list[RenderableType]:
-        now, running = self._clock(), redacted(log.running) if self._redact else log.running
-        name = corpus.show(look.path) if self._redact or not look.title else look.title
-        status = LineFacts(running, ClientStatus(), now, redact=self._redact)
-        parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
-        return [
-            Text(session_line(running, name, look.note), "bold"),
-            Text(),
-            *(Text.from_ansi(status_line(status, names, colour=True)) for names in parts),
-            Text(advice(running, now), "green"),
-        ]
 
 
 # words: terminal control characters are made visible, times of day are local

@@ -8,7 +8,7 @@ from lore.judge.prices import sum_known
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_share
-from lore.model.results import CauseResult, DiffResult, DivergenceResult, PromptLengths
+from lore.model.results import CauseResult, DiffResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of, turn_of
@@ -105,7 +105,12 @@ class DiffWriter:
         if diff.divergence is not None:
             place = f"from its byte {diff.divergence.offset:,} (byte {diff.divergence.prompt_offset:,} of the prompt)"
             self._write_row("differs", f"{diff.divergence.path}, {place}")
-            _write_both_sides(diff.divergence, self._out)
+            sides = diff.divergence.left, diff.divergence.right
+            shared_bytes = common_prefix(*map(str.encode, sides))
+            shared = len(sides[0].encode()[:shared_bytes].decode("utf-8", "ignore"))
+            for sign, text, style in zip("-+", sides, ("red", "green"), strict=True):
+                parts = ("…" + text[:shared], "dim"), (text[shared:], style), ("…" if text else "(ends here)", "dim")
+                self._out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
     def _write_causes(self, diff: DiffResult, leading: CauseResult | None) -> None:
         """Write each cause with its cost and its fix; a cause that an earlier pair has is written in short."""
@@ -187,12 +192,3 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     if any(cause.code in _SPELLING for cause in diff.causes):
         text += f"; {lengths.canonical_common_prefix_bytes:,} bytes in canonical form"
     return text
-
-
-def _write_both_sides(where: DivergenceResult, out: Console) -> None:
-    left_bytes, right_bytes = where.left.encode(), where.right.encode()
-    shared = len(left_bytes[: common_prefix(left_bytes, right_bytes)].decode("utf-8", "ignore"))
-    for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
-        end = "…" if text else "(ends here)"
-        parts = ("…" + text[:shared], "dim"), (text[shared:], style), (end, "dim")
-        out.print(line(f"{'':{_INDENT}}{sign} ", *parts))

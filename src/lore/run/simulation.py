@@ -216,7 +216,12 @@ def _cost(
     output = 0 if usage is None else usage.first_pass.output_tokens
     tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
     is_sum = usage is not None and usage.is_sum  # so that no request can be predicted
-    predicted = None if is_sum else price.of(tokens if usage is None else _with_first_pass(usage, tokens))
+    if usage is not None:  # later passes and tools cost the billed amount
+        first = usage.first_pass
+        passes = [part.with_counts(tokens) if part is first else part for part in usage.iterations]
+        whole = replace(tokens, server_tools=usage.server_tools) if first is usage else usage
+        tokens = replace(whole, iterations=usage.iterations if first is usage else tuple(passes))
+    predicted = None if is_sum else price.of(tokens)
     is_billed = usage is not None and usage.is_billed
     return Cost(
         currency=CURRENCY, billed=float(paid) if is_billed else None,
@@ -225,15 +230,6 @@ def _cost(
         unexplained=paid_again(price, usage, verdict.unexplained_tokens),
         at_least=True if is_billed and not is_whole else UNSET, recorded=recorded,
     )  # fmt: skip
-
-
-def _with_first_pass(usage: Usage, counts: Usage) -> Usage:
-    """Return usage with other counts of its first pass: later passes and tools cost the billed amount."""
-    first = usage.first_pass
-    if first is usage:
-        return replace(counts, iterations=usage.iterations, server_tools=usage.server_tools)
-    passes = [part.with_counts(counts) if part is first else part for part in usage.iterations]
-    return replace(usage, iterations=tuple(passes))
 
 
 RANK = ""  # a bare `--what-if`: rank every fix

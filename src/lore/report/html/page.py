@@ -17,6 +17,7 @@ import base64
 import hashlib
 import io
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -52,6 +53,7 @@ from lore.report.status_line import percent
 SHOWN_BARS = 60  # of a block
 SHOWN_ROWS = 1_000  # of a table
 _SHORT = 24  # characters of a text that is not wrapped
+_FIGURE = re.compile(r"\Z|.*[%–-]\Z|(?:at least )?[<+~$-]*\d", re.DOTALL)  # no text, a share, a dash, a number
 
 
 class BarPart(NamedTuple):
@@ -85,7 +87,8 @@ class PageTable(NamedTuple):
         """Return the style of each column: n for figures, s for short texts, else none."""
         columns = [[row[column] for row in self.rows] for column in range(len(self.heads))]
         return [
-            "n" if all(map(_is_figure, cells)) else "s" if max(map(len, cells)) <= _SHORT else "" for cells in columns
+            "n" if all(map(_FIGURE.match, texts)) else "s" if max(map(len, texts)) <= _SHORT else ""
+            for texts in columns
         ]
 
 
@@ -116,10 +119,6 @@ def table_of(cells: Sequence[tuple[str, ...]]) -> PageTable | None:
 def key_of(bars: Sequence[PageBar]) -> dict[str, str]:
     """Return the styles in bars with their words."""
     return {part.style: part.words for bar in bars for part in bar.parts if part.words}
-
-
-def _is_figure(text: str) -> bool:
-    return not text or text[-1:] in "%–-" or text.removeprefix("at least ").lstrip("<+-~$")[:1].isdigit()
 
 
 _LITTLE = 0.01  # of the cost of all causes

@@ -142,7 +142,10 @@ def _notes(
     hint = f"{count} with logs skipped: {names}; name them to judge them"
     if with_logs:
         yield hint
-    yield from unmatched_paths(totals, context)
+    may_match, judged_keys = _unjudged_matcher(totals, context.root), (*totals.complete_keys, *totals.partial_keys)
+    for number, entry in enumerate(context.policy.per_path):
+        if not any(map(PathPattern(entry.path).matches, judged_keys)) and not may_match(entry.path):
+            yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
     if 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
         yield "nothing was compared: each conversation has one request"
     if sums.files and not sums.turns and not sums.copied and not totals.unjudged:
@@ -326,14 +329,6 @@ def unused_exemptions(totals: RunTotals, context: CheckContext, lines: Mapping[s
             evidence = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
             place, at = Place(context.settings or "lore.toml"), f"check.exempt[{number}]"
             yield finding(Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=lines.get(at))
-
-
-def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
-    """Yield a note for each entry of `per_path` whose path matches no file."""
-    may_match, judged_keys = _unjudged_matcher(totals, context.root), (*totals.complete_keys, *totals.partial_keys)
-    for number, entry in enumerate(context.policy.per_path):
-        if not any(map(PathPattern(entry.path).matches, judged_keys)) and not may_match(entry.path):
-            yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
 
 
 def _unjudged_matcher(totals: RunTotals, root: str) -> Callable[[str], bool]:

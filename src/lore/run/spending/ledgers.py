@@ -78,7 +78,12 @@ class Ledgers:
         with collected_seldom(), closing(self._read(changed_files)) as new_ledgers:
             for file in files:
                 if file.path in encoded_ledgers:
-                    ledger = self._decode_kept(file, encoded_ledgers.pop(file.path))
+                    try:
+                        ledger = replace(_DECODER.decode(encoded_ledgers.pop(file.path)), path=corpus.show(file.path))
+                        self.taken += 1
+                    except (TypeError, ValueError, RecursionError):  # it is damaged: read the recording again
+                        with closing(self._read([file])) as ledgers:
+                            ledger = next(ledgers)
                 else:
                     ledger = next(new_ledgers)
                     done_bytes += file.size
@@ -108,16 +113,6 @@ class Ledgers:
         if self._cache is not None and identity:
             self._cache.keep([(name, identity, trial)])
         return trial
-
-    def _decode_kept(self, file: Input, data: bytes) -> Ledger | None:
-        """Decode a cached ledger; if it is damaged, read the recording again."""
-        try:
-            ledger = _DECODER.decode(data)
-        except (TypeError, ValueError, RecursionError):
-            with closing(self._read([file])) as ledgers:
-                return next(ledgers)
-        self.taken += 1
-        return replace(ledger, path=corpus.show(file.path))
 
     def _read(self, files: list[Input]) -> Generator[Ledger | None]:
         """Yield the ledger of each file, and add them to the cache, also if the generator is closed early."""
