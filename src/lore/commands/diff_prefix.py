@@ -162,8 +162,15 @@ def compare_names(left: str, right: str | None, comparison: TurnComparison) -> I
     with common.redact_errors(redact=comparison.redact):
         if right is not None:
             diffs = iter((diff_files(left, right, comparison),))
-        elif corpus.parse_name(left).turn is not None:
-            diffs = iter((diff_turn(left, comparison),))
+        elif (name := corpus.parse_name(left)).turn is not None:
+            if (diff := _find_in_session(None, name, comparison)) is None:
+                recording = comparison.options.open(name.path, Problems(), subagents=name.chain is not None)
+                pick(recording, name)  # raises LoreError if there is no such turn
+                hint = (
+                    "it is the first of its conversation, or its request failed; name two turns, or the whole session"
+                )
+                raise LoreError(f"{left} has no previous turn", hint=hint)
+            diffs = iter((diff,))
         else:
             diffs = diff_session(left, comparison)
         yield from map(redacted, diffs) if comparison.redact else diffs
@@ -215,18 +222,6 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     if is_of_logs and first.prompt.messages.common(second.prompt.messages) < 2:  # at most the role of a message
         return replace(diff, causes=[], caches=[])  # two sessions: the second could read no message of the first
     return diff
-
-
-def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
-    """Compare a named turn with the one that it continues; raises LoreError if there is no previous or no such turn."""
-    parsed = corpus.parse_name(name)
-    diff = _find_in_session(None, parsed, comparison)
-    if diff is not None:
-        return diff
-    recording = comparison.options.open(parsed.path, Problems(), subagents=parsed.chain is not None)
-    pick(recording, parsed)  # raises LoreError if there is no such turn
-    hint = "it is the first of its conversation, or its request failed; name two turns, or the whole session"
-    raise LoreError(f"{name} has no previous turn", hint=hint)
 
 
 def _find_in_session(expected: Name | None, name: Name, comparison: TurnComparison) -> results.DiffResult | None:

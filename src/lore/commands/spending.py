@@ -35,19 +35,10 @@ from lore.recording.agents.sessions import AgentLog, agent_logs, folder_of, newe
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, by_start, inputs
 from lore.recording.titles import title_of
+from lore.report import overview as screen
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, TableColumn, line, write_table
 from lore.report.forms.base import render
-from lore.report.overview import (
-    cost_of,
-    few_counted,
-    rebilled_of,
-    share_read,
-    unpriced_parts,
-    write_command,
-    write_no_sessions,
-    write_overview,
-)
 from lore.report.plain import counted, day_of, last_part, when
 from lore.report.status_line import span
 from lore.run import arguments
@@ -110,7 +101,7 @@ def overview(options: OverviewOptions) -> int:
         common.write_json(result)
     elif page is None or page.path:
         selection = _selection(result.looked, options, "" if options.redact else request.project)
-        write_overview(result, common.out(options.color), selection, verbose=options.verbose)
+        screen.write_overview(result, common.out(options.color), selection, verbose=options.verbose)
     if page is not None:
         from lore.commands.pages import write_spending
 
@@ -303,7 +294,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
         ]
         write_table(_SESSION, rows, out, notes=details)
         sums = [session.spending for session in result.sessions if session.spending is not None]
-        if text := unpriced_parts(*[spending for spending in sums if spending.dollars is not None]):
+        if text := screen.unpriced_parts(*[spending for spending in sums if spending.dollars is not None]):
             out.print(line((text, "dim")))
         logs = [(session.agent, session.path) for session in reversed(result.sessions) if session.counted]
         for note in plan_notes(logs):
@@ -319,9 +310,9 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
         if result.found > 1 and result.sessions:
             oldest = day_of(min(filter(None, map(_latest, result.sessions)), default=None))
             out.print("the costliest first:")
-            write_command(choice._replace(since=choice.since or oldest).summing("--by session"), out)
+            screen.write_command(choice._replace(since=choice.since or oldest).summing("--by session"), out)
     else:
-        write_no_sessions(out)
+        screen.write_no_sessions(out)
     for logs in result.unread:
         what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
@@ -332,7 +323,7 @@ def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
     sums = session.spending
     figures = (
         ("-", "-", "-", "-") if sums is None
-        else (f"{sums.requests:,}", cost_of(sums), share_read(sums), rebilled_of(sums))
+        else (f"{sums.requests:,}", screen.cost_of(sums), screen.share_read(sums), screen.rebilled_of(sums))
     )  # fmt: skip
     project = last_part(session.project or "")
     name = ": ".join(filter(None, (project, session.title or "without a title")))
@@ -351,7 +342,7 @@ def _latest(session: FoundSession) -> float | None:
 
 def _notes_on(session: FoundSession) -> Iterator[str]:
     """Yield notes on the figures of a session."""
-    if session.spending is not None and (few := few_counted(session.spending)):
+    if session.spending is not None and (few := screen.few_counted(session.spending)):
         yield few
     if session.copied:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"

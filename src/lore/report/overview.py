@@ -14,15 +14,7 @@ from lore.judge.sums import UNSURE, is_part, reads_nothing, rebilled_dollars, re
 from lore.model.codes import SEVERITY, CauseKind
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.ledger import UnknownPart
-from lore.model.results.overview import (
-    CauseSession,
-    GroupBy,
-    InheritedRequests,
-    Overview,
-    Spending,
-    SpendingCause,
-    SpendingSession,
-)
+from lore.model.results import overview as results
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, day_of, last_part, local_time
@@ -62,7 +54,7 @@ COST_PARTS = {  # fields of `Spending`
 }  # fmt: skip
 
 
-def write_overview(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool = False) -> None:
+def write_overview(result: results.Overview, out: Console, choice: OverviewSelection, *, verbose: bool = False) -> None:
     """Write the overview; `verbose` adds all causes, the parts of the cost and the sizes of prompts."""
     total = result.total
     span = span_in_words(result.since, result.until)
@@ -116,7 +108,7 @@ def span_in_words(since: float | None, until: float | None) -> str:
     return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
 
 
-def unpriced_parts(*groups: Spending) -> str:
+def unpriced_parts(*groups: results.Spending) -> str:
     """Return which requests the cost of groups holds in part or not at all; empty if it holds all of them."""
 
     def total(name: str) -> int:
@@ -135,7 +127,7 @@ def unpriced_parts(*groups: Spending) -> str:
     return f"not in the cost: {', '.join(parts)}" if parts else ""
 
 
-def describe_inherited(inherited: InheritedRequests) -> str:
+def describe_inherited(inherited: results.InheritedRequests) -> str:
     """Return how many requests forks inherited from sessions without a log, and what these cost."""
     is_one = inherited.sessions == 1
     sessions = "a session whose log is" if is_one else f"{inherited.sessions:,} sessions whose logs are"
@@ -154,7 +146,7 @@ def money(dollars: float, *, is_part: object = False) -> str:
     return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
 
 
-def cost_of(spending: Spending) -> str:
+def cost_of(spending: results.Spending) -> str:
     """Return what requests cost; if no price is known, how many tokens they sent."""
     if spending.dollars is not None:
         return money(spending.dollars, is_part=is_part(spending))
@@ -162,7 +154,7 @@ def cost_of(spending: Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 
 
-def few_counted(spending: Spending) -> str:
+def few_counted(spending: results.Spending) -> str:
     """Return how many requests have recorded input tokens, if that is less than half of them; else an empty text."""
     billed = spending.billed_requests
     is_few = 0 < 2 * billed < spending.requests
@@ -174,13 +166,13 @@ def tokens_of(count: int | None) -> str:
     return "unknown" if count is None else short(count)
 
 
-def share_read(spending: Spending) -> str:
+def share_read(spending: results.Spending) -> str:
     """Return the share of all prompts that was read from a cache; a dash if no usage says it."""
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return percent(spending.read_tokens / tokens) if tokens else "-"
 
 
-def rebilled_of(spending: Spending) -> str:
+def rebilled_of(spending: results.Spending) -> str:
     """Return the re-billed part: money if a price is known, else a count of tokens; a dash for nothing."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if dollars:
@@ -188,7 +180,7 @@ def rebilled_of(spending: Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "-"
 
 
-def describe_rebilled_part(spending: Spending) -> str:
+def describe_rebilled_part(spending: results.Spending) -> str:
     """Return how much of the cost was re-billed; empty if no request has tokens."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
@@ -202,7 +194,9 @@ def describe_rebilled_part(spending: Spending) -> str:
     return "re-billed: nothing" if spending.requests > spending.unbilled else ""
 
 
-def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
+def write_groups(
+    groups: Sequence[results.Spending], by: results.GroupBy | None, out: Console, *, home: str = ""
+) -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
     rows = list[tuple[str, ...]]()
@@ -232,7 +226,7 @@ def week_of(text: str) -> str:
     return f"week of {day - timedelta(day.weekday())}"
 
 
-def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
+def _describe_totals(result: results.Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
     total, recorded_costs = result.total, list[str]()
     for agent in result.agents:
@@ -274,7 +268,7 @@ def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
         yield f"{counted(total.compactions, 'compaction')} that a request followed"
 
 
-def _compare_with_previous(result: Overview) -> Iterator[str]:
+def _compare_with_previous(result: results.Overview) -> Iterator[str]:
     """Yield what requests cost in the same length of time before, and why the cost changed."""
     previous = result.before
     if previous is None:
@@ -293,7 +287,7 @@ def _compare_with_previous(result: Overview) -> Iterator[str]:
         yield from describe_change("now", result.change, previous, result.total)
 
 
-def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
+def _write_rebilled(result: results.Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
     total, dollars = result.total, rebilled_dollars(result.total)
     if text := describe_rebilled_part(total):
@@ -306,7 +300,7 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
     if dollars:
         parts = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
         out.print("  " + ", ".join(f"{words} {money(part)}" for words, part in parts.items() if part))
-    rows, other_causes = list[tuple[Cell, ...]](), list[SpendingCause]()
+    rows, other_causes = list[tuple[Cell, ...]](), list[results.SpendingCause]()
     for cause in result.causes:
         if verbose or (len(rows) < _CAUSES and not 0 < (cause.dollars or 0.0) < _CENT):
             says = f"{cause.says}{label_of(cause)}, {_count_places(cause)}"
@@ -333,7 +327,7 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
         write_command(_check_command(costliest, choice), out)
 
 
-def _count_places(cause: SpendingCause, most: CauseSession | None = None) -> str:
+def _count_places(cause: results.SpendingCause, most: results.CauseSession | None = None) -> str:
     """Return in how many sessions or turns a cause occurred; `most`: also where it cost most."""
     project = last_part(most.project or "") if most is not None else ""
     if cause.sessions < 2:  # noqa: PLR2004 - one session
@@ -342,14 +336,14 @@ def _count_places(cause: SpendingCause, most: CauseSession | None = None) -> str
     return f"in {cause.sessions:,} sessions" + (f" (the costliest: {facts})" if facts else "")
 
 
-def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
+def _check_command(cause: results.SpendingCause, choice: OverviewSelection) -> str:
     """Return the command that shows a cause in its costliest session; its page if the path cannot be typed."""
     quoted_path = "" if cause.most is None else in_shell(cause.most.path, choice.home)
     shows_notes = " -v" if SEVERITY[cause.kind] == "note" else ""
     return f"lore check {quoted_path} --select {cause.code}{shows_notes}" if quoted_path else cause.command
 
 
-def _sum_amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
+def _sum_amounts(causes: Sequence[results.SpendingCause]) -> tuple[str, str]:
     """Return the cost and the tokens of causes."""
     amounts = [cause.dollars for cause in causes if cause.dollars is not None]
     is_part = any(cause.unpriced_tokens for cause in causes)
@@ -365,9 +359,9 @@ class Action(NamedTuple):
     weight: tuple[float, float]  # dollars and tokens that it is expected to save, against other actions
 
 
-def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
+def actions_of(result: results.Overview, choice: OverviewSelection) -> list[Action]:
     """Return what to change, the action that is expected to save most first; those that save little are left out."""
-    groups: dict[tuple[str, CauseKind], list[SpendingCause]] = {}  # causes that one action removes
+    groups: dict[tuple[str, CauseKind], list[results.SpendingCause]] = {}  # causes that one action removes
     for cause in (*result.causes, *result.missed):
         if not cause.fix.startswith("nothing"):
             groups.setdefault((cause.fix, cause.kind), []).append(cause)
@@ -401,12 +395,12 @@ def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
     return sorted(actions, key=lambda action: action.weight, reverse=True)
 
 
-def _is_little(causes: Iterable[SpendingCause], total: Spending) -> bool:
+def _is_little(causes: Iterable[results.SpendingCause], total: results.Spending) -> bool:
     """Return whether causes cost something, and less than 1 % of all."""
     return 0 < sum(cause.dollars or 0.0 for cause in causes) < _LITTLE * (total.dollars or 0.0)
 
 
-def _write_actions(result: Overview, out: Console, choice: OverviewSelection) -> None:
+def _write_actions(result: results.Overview, out: Console, choice: OverviewSelection) -> None:
     """Write the first two things to change, and the session that cost most."""
     actions, biggest = actions_of(result, choice)[:_ACTIONS], result.biggest
     out.print()
@@ -426,7 +420,7 @@ def _write_actions(result: Overview, out: Console, choice: OverviewSelection) ->
         write_command(choice.advice("lore simulate --what-if"), out)
 
 
-def _describe_biggest(biggest: SpendingSession) -> str:
+def _describe_biggest(biggest: results.SpendingSession) -> str:
     """Return the title of the session that cost most, its project, day and cost, and the size of its prompts."""
     cost = money(biggest.dollars or 0.0, is_part=biggest.at_least)
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
@@ -434,7 +428,7 @@ def _describe_biggest(biggest: SpendingSession) -> str:
     return f"{biggest.title or 'without a title'} ({facts})"
 
 
-def _write_no_requests(result: Overview, span: str, out: Console, choice: OverviewSelection) -> None:
+def _write_no_requests(result: results.Overview, span: str, out: Console, choice: OverviewSelection) -> None:
     """Write that there are no requests, and where to look for some."""
     if not result.looked:
         write_no_sessions(out)
@@ -470,7 +464,7 @@ def write_command(command: str, out: Console) -> None:
     out.print_whole(line((f"  {command}", "cyan")))
 
 
-def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> None:
+def _write_notes(result: results.Overview, out: Console, choice: OverviewSelection) -> None:
     """Write recordings that could not be read, problems, and logs that lore does not read."""
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))

@@ -162,34 +162,25 @@ def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASK
         verdict = f"{fact.reason or fact.other}{missed}{doubt}"
     agree = None if report is None and pair.fell is None else dispute is None
     contradiction = None if dispute is None else replace_texts(dispute, change).sentence()
-    return results.ColumnsResult(
-        _describe_bytes(pair, change["path"]), _describe_read(pair), verdict, agree, contradiction
-    )
-
-
-def _describe_bytes(pair: Pair, redact_path: Callable[[str], str]) -> str:
     previous, overlap, total = pair.previous.prompt, pair.overlap, pair.bytes.previous - pair.tail_bytes
-    if overlap.is_covered:
-        if not pair.bytes.previous:  # the prompts were not built
-            return "the recorded prompt continues; no change is recorded"
+    if not overlap.is_covered:
+        place = locate_difference(previous, pair.current.prompt, overlap.common)
+        where = "they differ" if place is None else f"they differ from {change['path'](place.path)} on"
+        after = ", after the last cache breakpoint" if overlap.common >= count_cached_segments(previous) else ""
+        shared = f"{where}{after}; {pair.bytes.common + overlap.common_bytes:,} of {total:,} bytes are shared"
+    elif not pair.bytes.previous:  # the prompts were not built
+        shared = "the recorded prompt continues; no change is recorded"
+    else:
         prompt = "recorded prompt" if pair.current.is_rebuilt else "prompt"
-        return f"the {prompt} continues: it begins with all {total:,} bytes of the previous one"
-    place = locate_difference(previous, pair.current.prompt, overlap.common)
-    where = "they differ" if place is None else f"they differ from {redact_path(place.path)} on"
-    after = ", after the last cache breakpoint" if overlap.common >= count_cached_segments(previous) else ""
-    return f"{where}{after}; {pair.bytes.common + overlap.common_bytes:,} of {total:,} bytes are shared"
-
-
-def _describe_read(pair: Pair) -> str:
+        shared = f"the {prompt} continues: it begins with all {total:,} bytes of the previous one"
     read, available = first_pass_read(pair.current.usage), pair.available
-    if read is None:
-        return "not recorded"
-    if not available or pair.fell is None:
-        return f"{read:,} tokens read"
-    if read > available:
-        return f"{read:,} tokens read ({read - available:,} more than the previous usage shows as cached)"
-    drop = f" ({pair.fell:,} fewer)" if pair.fell else ""
-    return f"{read:,} of {available:,} cached tokens read{drop}"
+    billed = "not recorded" if read is None else f"{read:,} tokens read"
+    if read is not None and available and pair.fell is not None:
+        billed = f"{read:,} of {available:,} cached tokens read" + (f" ({pair.fell:,} fewer)" if pair.fell else "")
+        if read > available:
+            more = f"{read - available:,} more than the previous usage shows as cached"
+            billed = f"{read:,} tokens read ({more})"
+    return results.ColumnsResult(shared, billed, verdict, agree, contradiction)
 
 
 _SHORTENED = 10_000  # tokens
