@@ -100,7 +100,13 @@ def overview(options: OverviewOptions) -> int:
     if options.as_json:
         common.write_json(result)
     elif page is None or page.path:
-        selection = _selection(result.looked, options, "" if options.redact else request.project)
+        # `lore check` without a path takes the logs of this project if it has some.
+        is_elsewhere = options.agent is not None or arguments.find_agent_logs(surroundings, project=True)
+        places = filter(None, (in_shell(place, surroundings.home) for place in result.looked if is_elsewhere))
+        selection = OverviewSelection(  # as typed, for the commands that a report names
+            options.since or "7d", options.until or "", options.agent or "", "" if options.redact else request.project,
+            tuple(places), surroundings.home,
+        )  # fmt: skip
         screen.write_overview(result, common.out(options.color), selection, verbose=options.verbose)
     if page is not None:
         from lore.commands.pages import write_spending
@@ -127,17 +133,6 @@ def _request(now: float, options: OverviewOptions) -> summing.OverviewRequest:
         since=begin, until=end, agent=None if options.agent is None else agent_named(options.agent), by=by,
         compared=options.compare, limits=options.until is None,
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
-    )  # fmt: skip
-
-
-def _selection(looked: list[str], options: OverviewOptions, project: str) -> OverviewSelection:
-    """Return the options as typed, for the commands that a report names."""
-    surroundings = common.surroundings()
-    # `lore check` without a path takes the logs of this project if it has some.
-    is_elsewhere = options.agent is not None or arguments.find_agent_logs(surroundings, project=True)
-    places = tuple(filter(None, (in_shell(place, surroundings.home) for place in looked))) if is_elsewhere else ()
-    return OverviewSelection(
-        options.since or "7d", options.until or "", options.agent or "", project, places, surroundings.home
     )  # fmt: skip
 
 
