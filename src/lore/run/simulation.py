@@ -45,20 +45,10 @@ from lore.model.events import SUMMED_COUNTS, Usage
 from lore.model.ledger import UnloggedWork
 from lore.model.results import Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
-from lore.recording import corpus
+from lore.recording import corpus, inputs
 from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, load_plugins
-from lore.recording.inputs import (
-    Input,
-    ahead,
-    by_start,
-    drop_earlier_versions,
-    inputs,
-    is_passed_over,
-    join_bodies,
-    open_input,
-)
 from lore.report.commands import compaction_advice
 from lore.report.overview import unpriced_parts
 from lore.report.redacted import causes_of
@@ -247,8 +237,9 @@ def simulate(
     """
     load_plugins()
     options = context.options
-    all_files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts)]
-    files = by_start(join_bodies(drop_earlier_versions(all_files, options.log), options.format), lambda file: file)
+    all_files = [replace(file, optional=run.pass_over) for file in inputs.inputs(paths, run.accepts)]
+    all_files = inputs.join_bodies(inputs.drop_earlier_versions(all_files, options.log), options.format)
+    files = inputs.by_start(all_files, lambda file: file)
     has_stream = any(file.stream for file in files)
     if has_stream and (len(caches) > 1 or any(change != RANK for change in changes)):
         hint = "save it to a file: several caches and changes need more than one look"
@@ -279,7 +270,7 @@ class _Simulator(NamedTuple):
     context: CheckContext
     job: CheckRun
     change_texts: Sequence[str]  # changes as typed
-    files: Sequence[Input]
+    files: Sequence[inputs.Input]
     cache: str | None  # None: the one that served each turn
     measured: Any  # of the logs of engines, as `lore.report.simulation` says; None: there are none
     problems: Sequence[Problem]  # of the logs of engines
@@ -292,7 +283,7 @@ class _Simulator(NamedTuple):
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, all_problems = SimulatedSums(), list[PaidTurn](), list(self.problems)
         size, count, done_bytes, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
-        for file in ahead(self.files):
+        for file in inputs.ahead(self.files):
             count, problems = count + 1, Problems()
             try:
                 for turn, project in self._turns(file, problems, simulation, measuring):
@@ -303,7 +294,7 @@ class _Simulator(NamedTuple):
             except InterruptedRunError:
                 stopped = True
             except LoreError as error:
-                if is_passed_over(file, error):
+                if inputs.is_passed_over(file, error):
                     context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
                 elif file.is_only:
                     raise
@@ -335,14 +326,14 @@ class _Simulator(NamedTuple):
         return SimulatedRun(result, turns, predictor.change_counts, simulation.bodies)
 
     def _turns(
-        self, file: Input, problems: Problems, simulation: Simulation, measuring: Any
+        self, file: inputs.Input, problems: Problems, simulation: Simulation, measuring: Any
     ) -> Iterator[tuple[PlayedTurn, str]]:
         """Yield the turns of a file, each with its project."""
         if file.error is not None:
             raise file.error
         opened, label = None if file.together else corpus.open_head(file.path), corpus.show(file.path)
         project = None if opened is None or file.stream else project_of(opened.head, file.path)
-        recording = open_input(file, self.context.options, problems, opened)
+        recording = inputs.open_input(file, self.context.options, problems, opened)
         played = simulation.recording(recording)
         for turn in played if measuring is None else measuring.follow(recording, played):
             path = turn.result.path
