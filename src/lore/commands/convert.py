@@ -369,14 +369,21 @@ class DeltaReplay:
             yield _encode_line(exchange, self._replay(exchange, turn)).translate(None, b"\r\n") + b"\n"
 
     def _replay(self, exchange: Exchange, turn: Turn | None) -> bytes:
-        """Return the body of a request with the rows of its session."""
+        """Return the body of a request with the rows of its session; raises LoreError if that is not known."""
         raw = sliced_members(exchange.body).get("messages", b"")
         messages = array(raw) if raw[:1] == b"[" else []
         if not messages or turn is None or turn.chain.startswith("utility-") or exchange.call.agent:
             return exchange.body
-        session = self._session_of(exchange)
-        if session is None:
-            return exchange.body
+        session = exchange.call.session  # its own, else the only one that has rows
+        if session not in self._sessions:
+            if len(self._sessions) > 1 and not session:
+                sample = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
+                of = f"the rows are of {len(self._sessions)} sessions ({sample})"
+                hint = "name one: --deltas ROWS#SESSION"
+                raise LoreError(f"{of}, and the requests do not name theirs", hint=hint)
+            if len(self._sessions) != 1:
+                return exchange.body
+            session = self._sessions[0]
         if exchange.call.session == session or self._opening.setdefault(session, messages[0]) == messages[0]:
             self._chains.add((session, turn.chain))
         elif (session, turn.chain) not in self._chains:
@@ -390,16 +397,6 @@ class DeltaReplay:
         self.rows = [moved.get((row.session, row.seq), row) for row in self.rows]
         self.inserted |= moved.keys()
         return body
-
-    def _session_of(self, exchange: Exchange) -> str | None:
-        """Return the session whose rows a request gets: its own, else the only one; raises LoreError otherwise."""
-        if exchange.call.session in self._sessions:
-            return exchange.call.session
-        if len(self._sessions) > 1 and not exchange.call.session:
-            sample = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
-            message = f"the rows are of {len(self._sessions)} sessions ({sample}), and the requests do not name theirs"
-            raise LoreError(message, hint="name one: --deltas ROWS#SESSION")
-        return self._sessions[0] if len(self._sessions) == 1 else None
 
 
 def _encode_line(exchange: Exchange, body: bytes) -> bytes:

@@ -1,23 +1,20 @@
-"""Reports for CI and code hosts: Markdown for a step summary, GitHub annotations, JUnit XML, SARIF.
+"""Reports for CI and code hosts; text of recordings is data, so markup in it is escaped, also links and commands.
 
-Text from recordings is data: in each form markup in it is escaped, and none of it becomes a link or a command. Findings
-of one cause and place are one row or annotation, as on a terminal.
+Findings of one cause and place are one row of Markdown, and one annotation of GitHub, as on a terminal.
 
-Markdown: GitHub shows no step summary of more than a megabyte, so that at most `ROWS` findings are listed.
+- Markdown: GitHub shows no step summary of more than a megabyte, so at most `ROWS` findings are listed.
+- Annotations are workflow commands, worst first. GitHub shows ten of each level in a step and drops the rest silently,
+  so no more are written, and a notice counts the others. Characters that would end a command are escaped (`%`, CR, LF;
+  `:` and `,` in properties).
+- JUnit has one test case for each recording, so that any CI shows them. A recording fails by its findings of severity
+  error; what could not be judged is an error of the test; other findings are its output. Files that are not recordings
+  are one skipped test. Only characters that XML 1.0 allows are written; any other is shown as an escape.
+- SARIF 2.1.0: a result names its line and its file, relative to `%SRCROOT%`: the repository, else the folder that lore
+  ran in. Its fingerprint is lore's, so a finding keeps its identity while lines move. A rule has the page that `lore
+  explain` prints; only rules with results are listed.
 
-GitHub annotations are workflow commands, worst first. GitHub shows ten of each level in a step and drops the rest
-silently, so no more are written, and a notice counts the others. Characters that would end a command are escaped (`%`,
-CR, LF; `:` and `,` in properties). Source: GitHub's documentation of workflow commands.
-
-JUnit has one test case for each recording, so that any CI shows them. A recording fails by its findings of severity
-error; what could not be judged is an error of the test; any other passes. Other findings are output of the test. Files
-that are not recordings are one skipped test. The text of a case is that of the terminal report. Only characters that
-XML 1.0 allows are written; any other is shown as an escape. Source: the form that Jenkins and GitLab read.
-
-SARIF 2.1.0 is for code scanning. A result names its line and its file, relative to `%SRCROOT%`: the repository, else
-the folder that lore ran in. Its fingerprint is lore's, so a finding keeps its identity while lines move. A rule has the
-page that `lore explain` prints; only rules with results are listed. Sources: OASIS SARIF version 2.1.0; GitHub's limits
-of SARIF files.
+Sources: GitHub's documentation of workflow commands, and its limits of SARIF files; the form of JUnit's XML that
+Jenkins and GitLab read; OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0.
 """
 
 from __future__ import annotations
