@@ -168,12 +168,12 @@ def _lines(recording: EventRecording) -> Iterator[bytes]:
         if line is None:
             if isinstance(event, SessionStarted):
                 event = replace(event, origin=event.origin or origin)
-            is_copied = isinstance(event, OpaqueEvent) and origin is None
-            line = bytes(event.record) if is_copied else encode_event(event)
+            if isinstance(event, OpaqueEvent) and origin is None:
+                line = bytes(event.record)
+            else:  # a reader may have kept line ends between values; in strings they are escapes
+                line = encode_event(event).translate(None, b"\r\n")
             if isinstance(event, SessionStarted) and event.v == 1:
                 line = _HEADER + b',"v":1' + line[len(_HEADER) :]
-            if not is_copied:  # a reader may have kept line ends between values; in strings they are escapes
-                line = line.translate(None, b"\r\n")
             if line.count(b"[") + line.count(b"{") > _DEEP and not any(
                 read.value == event for read in LoreLog().read_line(Line(1, 0, line))
             ):

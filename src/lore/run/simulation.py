@@ -145,9 +145,10 @@ class Simulation:
             self.transcripts += 1
         elif takes_breakpoints(predicted.cache):
             self.bodies += 1
-        is_doubted = bool(predicted.doubt) and usage is not None and not reason_to_doubt(usage)
-        if is_doubted:
+        contradicted = False
+        if predicted.doubt and usage is not None and not reason_to_doubt(usage):
             self.contradicting.append(f"turn {turn.number}: {predicted.doubt}")
+            contradicted = not usage.contradiction and predicted.cache == cache_of(turn, served_by(turn))
         if partial and usage is not None:
             self.partial[usage.client] += 1
         self.unpriced.add(turn, price, predictor.model)
@@ -160,7 +161,6 @@ class Simulation:
             paid = paid._replace(speed=speed_surcharge(predictor.rules, turn, price))
         result = _result(verdict, predicted.cache, prediction, cost, place, partial=partial, redact=self._redact)
         self._turns[turn.chain, turn.number] = result
-        contradicted = is_doubted and not usage.contradiction and predicted.cache == cache_of(turn, served_by(turn))
         paid = paid._replace(price=price, audience=place.audience, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
 
