@@ -12,7 +12,7 @@ from cli.running import compacted, lore, put, session
 from conftest import ROOT
 from helpers.each import each
 from helpers.schemas import valid
-from lore.commands.schema import json_schema, schemas
+from lore.commands.about import json_schema, schemas
 from lore.model.codes import CODES
 from model.making import assistant, body, header, log, record, user
 

@@ -15,7 +15,7 @@ from cli.running import lore, put
 from cli.storing import URLS
 from formats.claude import answered, asked, log_bytes, text
 from helpers.schemas import valid
-from lore.run.appending import appending
+from lore.run.outputs import appending
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
 
@@ -180,7 +180,7 @@ def test_second_compaction_of_a_user_is_refused():
 @pytest.mark.skipif(os.name != "posix", reason="flock")
 def test_locked_log_is_not_waited_for(monkeypatch):
     """The second of two compactions of one log waited up to ten seconds for the first, and then compacted again."""
-    from lore.run.appending import appending
+    from lore.run.outputs import appending
 
     monkeypatch.setattr("lore.files.time.sleep", lambda _: pytest.fail("it waited"))
     with appending("s.jsonl"):

@@ -13,7 +13,7 @@ import pytest
 import lore.commands
 from cli.running import lore as run
 from lore.commands.main import command, main
-from lore.commands.overview import overview
+from lore.commands.spending import overview
 from lore.commands.table import COMMANDS as CORE
 from lore.commands.table import EXAMPLES, commands, subcommands
 from lore.commands.tree import tree

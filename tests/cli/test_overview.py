@@ -29,7 +29,7 @@ from lore.model.results.overview import CostChange, Overview, SpendingCause
 from lore.report.commands import OverviewSelection
 from lore.report.console import Console
 from lore.report.overview import money, write_overview
-from lore.report.sentences.spending import cause_in_words, describe_change
+from lore.report.sentences import cause_in_words, describe_change
 from lore.run import compaction
 
 MODEL = "claude-opus-4-5"

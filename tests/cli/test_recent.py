@@ -12,7 +12,7 @@ from formats.claude import answered, asked, text
 from formats.codex import Rollout
 from lore.errors import LoreError
 from lore.recording.agents.logs import project_name
-from lore.run.recent import parse_since
+from lore.run.arguments import parse_since
 
 NOW = 1_800_000_000.0
 DAY = 86_400

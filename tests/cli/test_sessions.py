@@ -156,7 +156,7 @@ def test_only_shown_sessions_are_read(monkeypatch):
 
 
 def test_session_beyond_the_byte_limit_is_not_counted(monkeypatch):
-    monkeypatch.setattr("lore.commands.sessions.MOST_BYTES", 2_500)
+    monkeypatch.setattr("lore.commands.spending.MOST_BYTES", 2_500)
     aged(codex(CODEX), 60)
     aged(codex("home/.codex/sessions/2026/01/01/rollout-2.jsonl", 90), 30)
     large, small = rows()

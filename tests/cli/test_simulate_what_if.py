@@ -442,3 +442,9 @@ def test_unusable_change_is_only_named_with_its_reason():
     assert "no saving" not in output
     assert "ttl=1h is what was recorded: " in output
     assert "breakpoints=auto changes nothing here: " in output
+
+
+def test_change_without_effect_is_marked_so():
+    changes = "ttl=1h", "breakpoints=auto", "cause=LORE102", "speed=standard"
+    assert {row.get("changes_nothing") for row in what_if(talk(hour=True, pause=1), *changes)[0].values()} == {True}
+    assert "changes_nothing" not in what_if(talk(hour=False, pause=30), "ttl=1h")[0]["ttl=1h"]

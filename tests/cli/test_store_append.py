@@ -9,8 +9,8 @@ import pytest
 
 from cli.storing import appended, each_store, exported, fed, store
 from helpers.schemas import valid
-from lore.commands.store import appending
-from lore.commands.store.appending import SessionAppender
+from lore.commands.store import writing
+from lore.commands.store.writing import SessionAppender
 from lore.formats.lines import read_lines
 from lore.store.base import ConflictError
 from lore.store.sqlite import Memory
@@ -174,7 +174,7 @@ def append_lines(busy, *lines):
 
 
 def test_line_without_a_number_follows_other_writers(monkeypatch):
-    monkeypatch.setattr(appending, "now", lambda: "2026-01-01T00:00:00Z")
+    monkeypatch.setattr(writing, "now", lambda: "2026-01-01T00:00:00Z")
     busy = Busy(3)
     assert append_lines(busy, HEADER, FIRST, SECOND) == [1, 5, 6]
     assert busy.load("s").events[4:] == (FIRST, SECOND)
@@ -187,7 +187,7 @@ def test_number_taken_by_another_writer_is_a_conflict():
 
 
 def test_writer_that_is_never_first_gives_up(monkeypatch):
-    monkeypatch.setattr(appending, "ATTEMPTS", 3)
+    monkeypatch.setattr(writing, "ATTEMPTS", 3)
     with pytest.raises(ConflictError, match="repeated write conflicts"):
         append_lines(Busy(9), HEADER, FIRST)
 

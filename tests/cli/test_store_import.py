@@ -11,8 +11,8 @@ from cli.storing import answered, each_store, exported, fed, store
 from formats.claude import answered as reply
 from formats.claude import asked, log_bytes, text
 from helpers.schemas import valid
-from lore.commands.store import importing
-from lore.commands.store.importing import import_sessions
+from lore.commands.store import writing
+from lore.commands.store.writing import import_sessions
 from lore.recording.opening import Options
 from lore.store.base import StoreError
 from lore.store.sqlite import Memory
@@ -314,7 +314,7 @@ def test_bad_input_is_an_error(args, message):
 
 def test_interrupted_import_is_continued(monkeypatch):
     """A batch is one delta: batches before the interruption are stored, and not sent again."""
-    monkeypatch.setattr(importing, "BATCH_EVENTS", 3)
+    monkeypatch.setattr(writing, "BATCH_EVENTS", 3)
     put("s.jsonl", session())
 
     class Failing(Memory):
@@ -331,7 +331,7 @@ def test_interrupted_import_is_continued(monkeypatch):
         import_sessions(failing_store, ["s.jsonl"], Options())
     assert failing_store.load("s-1").head.number == 6
     failing_store.writes_left = 99
-    monkeypatch.setattr(importing, "now", lambda: "2026-01-01T00:00:00Z")
+    monkeypatch.setattr(writing, "now", lambda: "2026-01-01T00:00:00Z")
     result = import_sessions(failing_store, ["s.jsonl"], Options())
     assert states(
         {"sessions": [{name: getattr(row, name) for name in row.__struct_fields__} for row in result.sessions]}
@@ -352,7 +352,7 @@ def test_full_store_ends_the_import():
 
 
 def test_new_session_is_saved_in_batches(monkeypatch):
-    monkeypatch.setattr(importing, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(writing, "BATCH_BYTES", 1000)
     put("s.jsonl", log(header(), *(record("cache_reset", reason="x" * 90) for _ in range(100))))
     sizes = []
 

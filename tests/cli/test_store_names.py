@@ -14,7 +14,7 @@ from helpers.schemas import valid
 from lore.errors import LoreError
 from lore.model.events import CacheReset
 from lore.recording.corpus import Name, parse_name
-from lore.run.appending import appending
+from lore.run.outputs import appending
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store
 from model.making import header, log, record, user

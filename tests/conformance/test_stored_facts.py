@@ -6,8 +6,8 @@ import pytest
 
 from cli.running import lore
 from helpers.storing import URLS
-from lore.commands.store import appending, importing
-from lore.commands.store.appending import SessionAppender
+from lore.commands.store import writing
+from lore.commands.store.writing import SessionAppender
 from lore.formats.lines import Line
 from lore.store.registry import open_store
 from lore.testing.stores import add, begin, line, message
@@ -33,8 +33,7 @@ LINES = (
 
 
 def test_session_appended_by_lines_has_times_and_leaf(url, monkeypatch):
-    for module in (appending, importing):
-        monkeypatch.setattr(module, "now", lambda: AT)
+    monkeypatch.setattr(writing, "now", lambda: AT)
     with closing(open_store(url)) as store:
         appender = SessionAppender(store, "lines", pytest.fail)
         for number, data in enumerate(LINES, 1):

@@ -46,8 +46,7 @@ from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.report.console import Console
 from lore.report.diff import DiffWriter
-from lore.report.forms.json_report import render
-from lore.report.forms.registry import REPORTS
+from lore.report.forms.base import REPORTS, render
 from lore.report.timeline import write as write_timeline
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext

@@ -11,7 +11,7 @@ from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage, Verdict
 from lore.model.evidence import Disputed
 from lore.model.turn import Call
-from lore.report.sentences.findings import columns_result
+from lore.report.sentences import columns_result
 from lore.run.rules import PACKAGED
 from model.making import assistant, body, parsed, turn
 

@@ -14,7 +14,8 @@ from judge.pi_sessions import session
 from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
 from lore.commands.compare import SelectedSide, compare
 from lore.commands.pages import read_session
-from lore.commands.sessions import list_sessions
+from lore.commands.spending import list_sessions
+from lore.commands.statusline import judge_running
 from lore.judge.sums import is_part, rebilled_dollars, rebilled_tokens
 from lore.model.results.simulate import SimulateResult
 from lore.recording.agents.logs import Surroundings
@@ -23,7 +24,6 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import PACKAGED
-from lore.run.running import judge_running
 from lore.run.simulation import simulate
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import OverviewRequest, sum_spending

@@ -11,7 +11,7 @@ from helpers.each import each
 from lore.model.codes import CODES, Actor, CauseKind, CauseSection, Code, CodeFacts, actor_of, fix_of
 from lore.model.evidence import SignSeen
 from lore.model.results.overview import SpendingCause
-from lore.report.sentences.spending import cause_in_words, short_of
+from lore.report.sentences import cause_in_words, short_of
 
 LOSSES = [code for code in Code if code[:5] in ("LORE1", "LORE3")]  # a turn can lose tokens because of these
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cli.running import lore
 from lore.judge.sums import Sums
 from lore.model.results.overview import SpendingCause
-from lore.report.html.answers import causes_block, describe_spending, period_blocks
+from lore.report.html.page import causes_block, describe_spending, period_blocks
 from pages.sessions import HOSTILE, bodies, growing, session
 
 FALLEN = growing(12, falls=(6,))
@@ -320,3 +320,13 @@ def test_policy_allows_only_own_style_and_script():
         f"default-src 'none'; style-src 'sha256-{style_digest}'; script-src 'sha256-{script_digest}'; base-uri 'none'; "
         "form-action 'none'"
     )
+
+
+def test_lead_of_findings_has_sums_without_grounds():
+    session("a.jsonl", FALLEN)
+    session("b.jsonl", FALLEN)
+    assert "; ruled out in each: " in lore("check", "a.jsonl", "b.jsonl").out
+    written("check", "a.jsonl", "b.jsonl")
+    leads = re.findall('<p class="lead">(.*?)</p>', page())
+    assert any("no certain cause" in lead for lead in leads)
+    assert not any("ruled out" in lead for lead in leads)

@@ -28,7 +28,7 @@ def test_page_grows_little_with_turns_and_breaks():
 
 
 def test_hidden_breaks_cost_only_their_row(monkeypatch):
-    monkeypatch.setattr("lore.report.html.timeline.SHOWN_BREAKS", 10)
+    monkeypatch.setattr("lore.report.html.page.SHOWN_BREAKS", 10)
     assert size(200, falls=range(20, 120)) < FIXED + DRAWING + 200 * TURN * 2 + 10 * BREAK + 100 * 250
 
 

@@ -8,7 +8,7 @@ from lore.model.events import Usage
 from lore.model.results import CauseResult, UsageResult
 from lore.model.results.page import PageTurn
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
-from lore.report.html.timeline import COLUMNS, HEIGHT, draw_timeline
+from lore.report.html.page import COLUMNS, HEIGHT, draw_timeline
 
 
 def turn(number, read=0, written=0, uncached=0, *, cause=None, lost=0, billed=True, foreseen=None, **more):

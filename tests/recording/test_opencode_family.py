@@ -13,7 +13,7 @@ from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run import recent
+from lore.run import arguments
 from lore.run.checking.check import check
 from recording.test_opencode_store import put, stored, written
 
@@ -97,7 +97,7 @@ def test_newest_database_session_was_written_last(tmp_path):
         connection.execute("update session set time_updated = 2000000000000 where id = 'ses_3'")
         connection.commit()
     assert newest([path], None) == names[0]
-    new = [file.path for file in inputs([path]) if recent.is_as_new(file, 1_999_999_999)]
+    new = [file.path for file in inputs([path]) if arguments.is_as_new(file, 1_999_999_999)]
     assert new == [names[2]]
     assert all(file.size > 100 for file in inputs([path]))
 

@@ -13,7 +13,7 @@ from lore.model.results import DiffResult, DiffSide, PromptLengths, UsageResult
 from lore.report.console import Console
 from lore.report.diff import DiffWriter
 from lore.report.forms.terminal import group_findings, write_blocks
-from lore.report.sentences.findings import cause_result, format_fix, format_loss
+from lore.report.sentences import cause_result, format_fix, format_loss
 
 
 def moved(turn, lost=1_000, **fields):

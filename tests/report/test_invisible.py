@@ -20,8 +20,7 @@ from lore.model.evidence import Told
 from lore.model.mask import mask
 from lore.model.results import CheckResult, Summary
 from lore.report.console import Console, line, wants_colour
-from lore.report.forms.json_report import render
-from lore.report.forms.registry import REPORTS
+from lore.report.forms.base import REPORTS, render
 from lore.report.plain import escaped, last_part, quote, visible
 
 

@@ -15,8 +15,8 @@ from lore.model.cause import Place
 from lore.model.evidence import Told
 from lore.model.results import CheckResult, CostlyCause, Summary
 from lore.report.console import Console
-from lore.report.forms.junit import Junit
-from lore.report.forms.registry import REPORTS
+from lore.report.forms.base import REPORTS
+from lore.report.forms.ci import Junit
 from lore.report.plain import visible
 from report import sarif_rules
 
@@ -136,7 +136,7 @@ def test_sarif_of_standard_input_points_at_no_file():
 
 # Code scanning refuses a file with more than 25,000 results: ten thousand of each severity were written.
 def test_sarif_keeps_the_worst_25000_findings(monkeypatch):
-    monkeypatch.setattr("lore.report.forms.sarif.MOST_RESULTS", 2)
+    monkeypatch.setattr("lore.report.forms.ci.MOST_RESULTS", 2)
     run = sarif(*MIXED)
     assert [one["message"]["text"][:5] for one in run["results"]] == ["large", "small"]
     assert run["properties"]["leftOut"] == 2

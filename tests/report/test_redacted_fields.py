@@ -25,7 +25,7 @@ from lore.model.results.simulate import SimulateResult
 from lore.model.results.store import FoldResult
 from lore.model.running import RunningTotals
 from lore.report.redacted import ROWS, digest, redacted, redacted_fold, redacted_model
-from lore.report.sentences.findings import cause_result
+from lore.report.sentences import cause_result
 
 CANARY = "zEiSiG 12:30"
 REDACTED = (

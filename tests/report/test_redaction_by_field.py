@@ -18,10 +18,9 @@ from lore.model.results import CheckResult, DiffResult, DiffSide, Finding, Secon
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report.console import Console
 from lore.report.diff import DiffWriter
-from lore.report.forms.json_report import render
-from lore.report.forms.registry import REPORTS
+from lore.report.forms.base import REPORTS, render
 from lore.report.redacted import redacted, redacted_finding
-from lore.report.sentences.findings import cause_result
+from lore.report.sentences import cause_result
 from lore.report.simulation import write_turns
 
 CANARY = "canary in a coalmine"

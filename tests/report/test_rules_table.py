@@ -8,7 +8,7 @@ from lore.cache.rule_file import read_rules
 from lore.cache.rules import DatedRules
 from lore.commands.simulate import list_rules
 from lore.report.console import Console
-from lore.report.forms.json_report import render
+from lore.report.forms.base import render
 from lore.report.simulation import write_rules
 from lore.run.rules import packaged
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lore.report.console import Console, line, plain_text
-from lore.report.table import TableColumn, write_table
+from lore.report.console import Console, TableColumn, line, plain_text, write_table
 
 MONEY = (
     TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),

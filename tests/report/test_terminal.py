@@ -20,9 +20,8 @@ from lore.model.results import CheckResult, DiffResult, DiffSide, DivergenceResu
 from lore.model.results.store import FoldResult, InjectedResult, SessionResult, SessionUsage
 from lore.report import diff, timeline
 from lore.report.console import Console
-from lore.report.forms.json_report import render
-from lore.report.forms.registry import REPORTS
-from lore.report.sentences.findings import cause_result
+from lore.report.forms.base import REPORTS, render
+from lore.report.sentences import cause_result
 from lore.report.timeline import write_row
 from model.making import Fold, append, started, user
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lore.judge.sums import LedgerRequest
 from lore.model.ledger import LedgerRow, Loss
-from lore.report.forms.json_report import render
+from lore.report.forms.base import render
 from lore.report.redacted import redacted
 from lore.report.trace import SECOND, UNTIMED, trace_of
 

@@ -10,7 +10,7 @@ from lore.commands.assemble import assemble
 from lore.errors import LoreError
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.completion import read_completion
+from lore.run.arguments import read_completion
 from model.making import dumps, header, log, record, user
 from run.equal import assert_same, converted, replay
 

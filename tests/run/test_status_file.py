@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, counts, log_bytes, text
-from lore.commands.statusline import keep_status, refresh_status
+from lore.commands.statusline import judge_running, keep_status, refresh_status
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.report.status_line import status_line
 from lore.run import status_file as files
 from lore.run.rules import PACKAGED
-from lore.run.running import judge_running
 
 NOW = 1_767_225_700.0  # 40 s after the second answer
 BIG = "x" * 100_000

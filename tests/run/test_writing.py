@@ -11,8 +11,8 @@ import pytest
 from cli.running import put, session
 from lore.errors import LoreError
 from lore.model.events import CacheReset, Knowledge, encode
-from lore.run import appending as module
-from lore.run.appending import appending
+from lore.run import outputs as module
+from lore.run.outputs import appending
 
 EVENT = CacheReset(reason="asked for")
 LINE = encode(EVENT) + b"\n"

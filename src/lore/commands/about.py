@@ -1,15 +1,22 @@
-"""Commands about lore itself: formats, explain, guide, help."""
+"""Commands about lore itself: formats, explain, guide, help, schema."""
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import re
 import shutil
 import sys
-from importlib import resources
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module, resources
+from itertools import takewhile
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import msgspec
 import typer
+from msgspec import Struct
 
 from lore.commands import flags
 from lore.commands.common import answer, out
@@ -19,7 +26,6 @@ from lore.errors import LoreError, did_you_mean
 if TYPE_CHECKING:
     from lore.model.results.found import FormatsResult
     from lore.report.console import Console
-
 
 # The agents whose formats are listed first.
 _COMMON = ("claude-code", "codex", "copilot", "gemini", "opencode", "cline", "qwen", "pi", "kimi")
@@ -57,8 +63,7 @@ _RECORDED = {"requests": "requests", "bills": "usage", "system_prompt": "system"
 
 def write_formats(result: FormatsResult, out: Console) -> None:
     """Write the fidelity of each format, the kinds of content that it records, and below them its description."""
-    from lore.report.console import line
-    from lore.report.table import TableColumn, write_table
+    from lore.report.console import TableColumn, line, write_table
 
     columns = [TableColumn(head) for head in ("format", "fidelity", *_RECORDED.values())]
     rows = [(row.name, row.fidelity, *(getattr(row, name) for name in _RECORDED)) for row in result.formats]
@@ -92,7 +97,7 @@ def explain(
         ),
     ] = None,
     audience: Annotated[
-        str | None, typer.Option("--for", help="Only the fixes for this audience: author (writes the agent) or user.")
+        str | None, "--for", "Only the fixes for this audience: author (writes the agent) or user."
     ] = None,
     color: flags.Colour = None,
 ) -> int:
@@ -173,16 +178,12 @@ def guide_page(topic: str | None) -> str:
     topic_names = topics()
     name = _INDEX if topic is None else topic.lower().removesuffix(".md")
     if topic is not None and name not in topic_names:
-        pages = [page for page in topic_names if _has_heading(guide_page(page), name.replace("-", " "))]
+        words = re.escape(name.replace("-", " "))  # in a heading, or in the first column of a table
+        about_it = re.compile(rf"(?im)^(?:#.*\b{words}\b|\| `{words}`)")
+        pages = [page for page in topic_names if words and about_it.search(guide_page(page))]
         hint = f"pages about it: {', '.join(pages)}" if pages else did_you_mean(topic, topic_names, "pages")
         raise LoreError(f"the guide has no page {topic!r}", hint=hint)
     return _PAGES.joinpath(f"{name}.md").read_text("utf-8")
-
-
-def _has_heading(page: str, words: str) -> bool:
-    """Return whether a heading of a page, or the first column of a table, has these words."""
-    pattern = rf"(?im)^(?:#.*\b{re.escape(words)}\b|\| `{re.escape(words)}`)"
-    return bool(words) and re.search(pattern, page) is not None
 
 
 def lay_out_page(text: str, out: Console) -> str:
@@ -236,3 +237,137 @@ def help_of(
     from lore.commands.main import main
 
     return main([*(words or ()), "--help"])
+
+
+_FIELD = re.compile(r"    (\w+): [^#]*?(?:  # (.*))?")
+
+
+def schemas() -> dict[str, type[Struct]]:
+    """Return all results by the names of their schemas, those of plug-ins included."""
+    from lore.model import results
+    from lore.model.results import assemble, compact, found, lint, live, overview, simulate, store, trust
+    from lore.report import trace
+
+    by_name: dict[str, type[Struct]] = {
+        "diff-prefix": results.DiffResult,
+        "check": results.CheckResult,
+        "finding": results.Finding,
+        "lint": lint.LintResult,
+        "fold": store.FoldResult,
+        "assemble-all": assemble.AssembledTurn,
+        "assemble-full": assemble.WholeTurn,
+        "assemble-explain": assemble.AssembleExplanation,
+        "knowledge": store.KnowledgeResult,
+        "knowledge-written": store.KnowledgeWritten,
+        "simulate": simulate.SimulateResult,
+        "simulate-rules": simulate.RulesResult,
+        "compact": compact.DryRunResult,
+        "compact-written": compact.CompactResult,
+        "formats": found.FormatsResult,
+        "sessions": found.FoundSessions,
+        "statusline": live.RunningSession,
+        "overview": overview.Overview,
+        "compare": overview.Comparison,
+        "trace": trace.Trace,
+        "trust": trust.TrustResult,
+        "store-list": store.StoreList,
+        "store-show": store.StoreShown,
+        "store-import": store.StoreImported,
+        "store-appended": store.StoreAppended,
+        "store-written": store.StoreWritten,
+        "store-resolve": store.StoreResolved,
+        "store-verify": store.StoreVerified,
+        "store-vacuum": store.StoreVacuumed,
+    }
+    for row in commands().values():
+        for name, place in row.schemas.items():
+            module, _, struct = place.partition(":")
+            by_name[name] = getattr(import_module(module), struct)
+    return by_name
+
+
+def _schema_names(beginning: str) -> list[str]:
+    return [name for name in schemas() if name.startswith(beginning)]
+
+
+def schema(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="diff-prefix, check, fold, assemble-all, …; without one, all names.", autocompletion=_schema_names
+        ),
+    ] = None,
+) -> int:
+    """Print the JSON Schema of a result."""
+
+    by_name = schemas()
+    if name is None:
+        sys.stdout.write("\n".join(by_name) + "\n")
+        return 0
+    if name not in by_name:
+        raise LoreError(f"no result is called {name!r}", hint=did_you_mean(name, by_name, "results"))
+    uri = "https://json-schema.org/draft/2020-12/schema"
+    schema = {"$schema": uri, "title": f"lore {name}", **json_schema(by_name[name])}
+    sys.stdout.write(json.dumps(schema, indent=2) + "\n")
+    return 0
+
+
+def json_schema(kind: type[Struct]) -> dict[str, Any]:
+    """Return the schema of a struct and of all structs in it."""
+    schema = msgspec.json.schema(kind)
+    structs: dict[str, type[Struct]] = {}
+    _add_structs(msgspec.inspect.type_info(kind), structs)
+    for name, part in schema["$defs"].items():
+        struct = structs.get(name)
+        if struct is None or "properties" not in part:
+            continue
+        if struct.__doc__:
+            part["description"] = inspect.cleandoc(struct.__doc__)
+        for field, comment in field_comments(struct).items():
+            if field in part["properties"]:
+                part["properties"][field]["description"] = comment
+    return schema
+
+
+def field_comments(struct: type[Struct]) -> dict[str, str]:
+    """Return the comment of each field that has one: after the field on its line, or on the lines above it."""
+    comments: dict[str, str] = {}
+    for kind in reversed(struct.__mro__):
+        if not issubclass(kind, Struct) or kind is Struct:
+            continue
+        comment_lines: list[str] = []
+        for line in _body(kind):
+            if line.startswith("    # "):
+                comment_lines.append(line[6:])
+                continue
+            field = _FIELD.fullmatch(line)
+            if field is not None and (words := [*comment_lines, *filter(None, field.groups()[1:])]):
+                comments[field[1]] = " ".join(words)
+            comment_lines = []
+    return comments
+
+
+def _body(kind: type) -> Iterator[str]:
+    """Yield the lines of a class below its first one. `inspect.getsource` parses the whole module for each class."""
+    lines = iter(_source(kind.__module__))
+    next(line for line in lines if line.startswith(f"class {kind.__name__}("))
+    yield from takewhile(lambda line: not line or line.startswith((" ", ")")), lines)
+
+
+@cache
+def _source(module: str) -> list[str]:
+    return inspect.getsource(import_module(module)).splitlines()
+
+
+def _add_structs(info: object, structs: dict[str, type[Struct]]) -> None:
+    """Collect the structs in a type by name."""
+    if isinstance(info, msgspec.inspect.StructType):
+        if info.cls.__name__ in structs:
+            return
+        structs[info.cls.__name__] = info.cls
+    if isinstance(info, Struct):
+        for name in info.__struct_fields__:
+            _add_structs(getattr(info, name), structs)
+    elif isinstance(info, tuple):
+        for part in cast("tuple[object, ...]", info):
+            _add_structs(part, structs)

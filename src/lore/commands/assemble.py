@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from typing import Annotated, BinaryIO, NamedTuple, TypeAlias
 
 import msgspec
-import typer
 from msgspec import UNSET, Raw
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
@@ -38,28 +37,21 @@ from lore.recording.corpus import Name
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
-from lore.report.console import Console, line
+from lore.report.console import Console, align_columns, line
 from lore.report.plain import counted, list_unrecorded, prompt_notes, turn_of
-from lore.report.table import align_columns
-from lore.run.appending import Append, appending
-from lore.run.completion import read_completion
+from lore.run.arguments import read_completion
+from lore.run.outputs import Append, appending
 
 
 class AssembleOptions(common.CommonOptions, frozen=True):
     """The options of `lore assemble`."""
 
-    session: Annotated[
-        str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`; PATH#N names a turn.")
-    ]
-    turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None
-    every: Annotated[
-        bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the whole prompt.")
-    ] = False
-    full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False
-    explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False
-    persist: Annotated[
-        bool, typer.Option("--persist", help="Append events that lore derived to the session, a lore log.")
-    ] = False
+    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`; PATH#N names a turn."]
+    turn: Annotated[int | None, "Which turn of the main chain; default: the last."] = None
+    every: Annotated[bool, "--all", "Every turn as a delta, one line each; a reset writes the whole prompt."] = False
+    full: Annotated[bool, "With --all: whole bodies, one line a turn."] = False
+    explain: Annotated[bool, "Show the segments of the prompt instead."] = False
+    persist: Annotated[bool, "Append events that lore derived to the session, a lore log."] = False
     dialect: flags.Dialect = None
     template: flags.TemplateFile = None
     tail: flags.Tail = None

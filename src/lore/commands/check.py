@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,17 +17,15 @@ from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.report.forms.registry import Report
+from lore.report.forms.base import Report
 from lore.report.forms.terminal import Terminal, known_cost
 from lore.report.plain import counted
-from lore.report.sentences.findings import describe_interruption
-from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check
+from lore.report.sentences import describe_interruption
+from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.outputs import Target, parse_targets, reporting_errors, write_reports
 
 if TYPE_CHECKING:
-    import typer
-
     from lore.commands import flags
     from lore.commands.lint import LintOptions
 
@@ -37,9 +35,8 @@ class CheckOptions(Struct, frozen=True):
 
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: this project's logs or all."
-        ),
+        "paths",
+        "Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: this project's logs or all.",
     ] = None
     last: flags.Last = False
     since: flags.Since = None
@@ -47,28 +44,20 @@ class CheckOptions(Struct, frozen=True):
     ignore: flags.Ignore = None
     min_reuse: Annotated[
         float | None,
-        typer.Option(
-            "--min-reuse",
-            help="Report requests that could reuse, by their bytes, less than this share (0 to 1); if min_reuse in the"
-            " settings is stricter, that holds.",
-        ),
+        "Report requests that could reuse, by their bytes, less than this share (0 to 1); if min_reuse in the"
+        " settings is stricter, that holds.",
     ] = None
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Findings listed in this file do not fail; only new ones do.")
-    ] = None
-    update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
-    ] = False
+    baseline: Annotated[str | None, "Findings listed in this file do not fail; only new ones do."] = None
+    update_baseline: Annotated[bool, "Write the findings of this run into the --baseline file."] = False
     report: flags.Reports = None
     redact: flags.Redact = False
     jobs: Annotated[
         str | None,
-        typer.Option(
-            "--jobs", "-j",
-            help="How many files to judge at a time (default: the number of cores). With the extra dask: the address"
-            " of a Dask scheduler, whose workers judge them; or local, for Dask workers on this machine.",
-        ),
-    ] = None  # fmt: skip
+        "--jobs",
+        "-j",
+        "How many files to judge at a time (default: the number of cores). With the extra dask: the address"
+        " of a Dask scheduler, whose workers judge them; or local, for Dask workers on this machine.",
+    ] = None
     pass_over: flags.PassOver = False
     as_json: flags.AsJson = False
     format: flags.Format = None
@@ -118,9 +107,11 @@ def run(options: CheckOptions) -> int:
             outcome = check_into_tables(*tables, selection.paths, context, job, common.tell)
     code = _report(options, context, outcome, reports, selection.paths)
     if page is not None and not outcome.result.interrupted:
-        from lore.commands.pages import write_report_page
+        from lore.commands.pages import write_pages
+        from lore.report.html.page import introduce_report
 
-        write_report_page(page, outcome.result, page_files, context, verbose=options.verbose, colour=None)
+        intro = introduce_report(outcome.result, verbose=options.verbose)
+        write_pages(page, intro, page_files, context, verbose=options.verbose, colour=None)
     return code
 
 
@@ -164,7 +155,7 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
 
 
-def _workers(jobs: str | None) -> int | Cluster:
+def _workers(jobs: str | None) -> Any:
     """Return how many processes judge, or the cluster that does; raises LoreError for a wrong number or name."""
     if jobs is None:
         return common.count_cores()
@@ -215,7 +206,7 @@ def _report(
         more_commands = [*compaction_advice(*outcome.longest)]
     writers: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, more_commands=more_commands)}
     if any(target.kind == "junit" for target in reports):
-        from lore.report.forms.junit import Junit
+        from lore.report.forms.ci import Junit
 
         writers["junit"] = Junit(outcome.recordings, outcome.unjudged)
     with common.writing():

@@ -70,7 +70,7 @@ def out(colour: bool | None) -> Console:
 
 def write_json(result: Struct) -> None:
     """Write a result as one line of JSON."""
-    from lore.report.forms.json_report import render
+    from lore.report.forms.base import render
 
     sys.stdout.write(render(result) + "\n")
 
@@ -335,7 +335,17 @@ def progress(*, is_on: bool, colour: bool | None = None, what: str = "judging") 
         nonlocal bar, next_at
         if time.monotonic() < next_at:
             return
-        bar = bar or _start_bar(what, total_bytes, colour)
+        if bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+            bar = Progress(
+                TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+                console=Console(file=sys.stderr, no_color=None if colour is None else not colour),
+                auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
+            )  # fmt: skip
+            bar.add_task("", total=total_bytes)
+            bar.start()
         bar.update(bar.task_ids[0], completed=done_bytes, refresh=True)
         next_at = time.monotonic() + REDRAW_SECONDS
 
@@ -344,20 +354,6 @@ def progress(*, is_on: bool, colour: bool | None = None, what: str = "judging") 
     finally:
         if bar is not None:
             bar.stop()
-
-
-def _start_bar(what: str, total_bytes: int, colour: bool | None) -> RichProgress:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-        console=Console(file=sys.stderr, no_color=None if colour is None else not colour),
-        auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
-    )  # fmt: skip
-    bar.add_task("", total=total_bytes)
-    bar.start()
-    return bar
 
 
 class Selection(Struct, frozen=True):
@@ -375,23 +371,23 @@ def chosen_inputs(
     if paths and not last and since is None:
         return Selection(paths)
     from lore.recording.agents.sessions import newest, newest_of_project
-    from lore.run import recent
+    from lore.run import arguments
 
-    accepts = None if since is None else partial(recent.is_as_new, since=recent.parse_since(since, time.time()))
+    accepts = None if since is None else partial(arguments.is_as_new, since=arguments.parse_since(since, time.time()))
     if last and not paths:
         session = newest_of_project(surroundings(), format)
         if session is None:
-            raise recent.no_session_of_project(surroundings())
-        tell(f"the newest session of this project is {recent.describe_log(session)}")
+            raise arguments.no_session_of_project(surroundings())
+        tell(f"the newest session of this project is {arguments.describe_log(session)}")
         return Selection([session.file.path], accepts, (session.file.path,))
     looked: tuple[str, ...] = ()
     if not paths:
-        looked, log_paths = recent.find_project_logs(surroundings())
+        looked, log_paths = arguments.find_project_logs(surroundings())
         paths = log_paths or [os.curdir]
-        tell(f"no path is given: judging {recent.list_places(paths)}")
+        tell(f"no path is given: judging {arguments.list_places(paths)}")
     if last:
         paths = [newest(paths, format)]
-        tell(f"the newest session is {recent.list_places(paths)}")
+        tell(f"the newest session is {arguments.list_places(paths)}")
     return Selection(paths, accepts, looked)
 
 
@@ -410,39 +406,20 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use
 
     `in_use`: standard output has another answer. Raises LoreError if the target cannot be written.
     """
-    texts = list(reports or ())
+    texts, path = list(reports or ()), ""
     for text in texts:
-        if text.partition("=")[0] != HTML:
+        kind, _, path = text.partition("=")
+        if kind != HTML:
             raise LoreError(f"--report {text}: this command writes html alone", hint="--report html=FILE.html")
         if text.endswith("="):
             raise LoreError(f"--report {text} names no file", hint="--report html=FILE.html, or a folder")
-    return _page_at([text.partition("=")[2] for text in texts], opens=opens, name=name, in_use=in_use)
-
-
-def page_among(
-    reports: list[Target], *, opens: bool, name: str, settings: str | None, baseline: str | None = None
-) -> PageTarget | None:
-    """Remove the page from a command's reports and return its target.
-
-    Raises LoreError for a report that cannot be written, or would replace the file of the settings or the baseline.
-    """
-    from lore.run.outputs import refuse_overwriting
-
-    paths = [target.path.rstrip("/\\") if target.kind == HTML else target.path for target in reports]
-    pages = [target.path for target in reports if target.kind == HTML]
-    reports[:] = [target for target in reports if target.kind != HTML]
-    refuse_overwriting(paths, settings, baseline)
-    return _page_at(pages, opens=opens, name=name, in_use=not all(report.path for report in reports))
-
-
-def _page_at(paths: list[str], *, opens: bool, name: str, in_use: bool) -> PageTarget | None:
-    if len(paths) > 1:
+    if len(texts) > 1:
         raise LoreError("--report html is given twice", hint="leave one out")
-    if not paths and not opens:
+    if not texts and not opens:
         return None
     from lore.commands.pages import refuse_target
 
-    path = "" if not paths or paths[0] == "-" else paths[0]
+    path = "" if path == "-" else path
     if not path and opens:  # in the user's cache folder, readable by its owner alone
         cache, hint = surroundings().roots()["{cache}"], "name a file: --report html=FILE.html --open"
         folder = os.path.join(cache, "lore", "pages")
@@ -457,6 +434,22 @@ def _page_at(paths: list[str], *, opens: bool, name: str, in_use: bool) -> PageT
         raise LoreError("html cannot share standard output", hint="give it a file: --report html=FILE.html")
     refuse_target(path)
     return PageTarget(path, opens)
+
+
+def page_among(
+    reports: list[Target], *, opens: bool, name: str, settings: str | None, baseline: str | None = None
+) -> PageTarget | None:
+    """Remove the page from a command's reports and return its target.
+
+    Raises LoreError for a report that cannot be written, or would replace the file of the settings or the baseline.
+    """
+    from lore.run.outputs import refuse_overwriting
+
+    paths = [target.path.rstrip("/\\") if target.kind == HTML else target.path for target in reports]
+    pages = [f"{HTML}={target.path or '-'}" for target in reports if target.kind == HTML]
+    reports[:] = [target for target in reports if target.kind != HTML]
+    refuse_overwriting(paths, settings, baseline)
+    return page_target(pages, opens=opens, name=name, in_use=not all(report.path for report in reports))
 
 
 def require_rereadable(files: list[Input]) -> list[Input]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from types import FrameType
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -47,12 +47,10 @@ from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.report.compacted import describe_unconfigured, write_compactions, write_dry_run
 from lore.report.plain import visible
-from lore.run.appending import HINT_CONVERT, Append, appending
 from lore.run.checking.verdicts import CheckContext
 from lore.run.compaction import dry_run
-from lore.run.outputs import open_output
+from lore.run.outputs import HINT_CONVERT, Append, appending, open_output
 from lore.run.rules import Dated
-from lore.store.base import Store, Tell
 from lore.store.locks import trylock
 from lore.store.registry import address_of, mask_url, open_existing, scheme_of
 
@@ -64,34 +62,19 @@ _MOST_TOLD = 1_024  # messages that a watch prints once each
 class CompactOptions(common.CommonOptions, frozen=True):
     """The options of `lore compact`."""
 
-    session: Annotated[
-        str,
-        typer.Argument(
-            metavar="SESSION", help="A lore log or URL#ID; with --dry-run any session log, with --watch a store."
-        ),
-    ]
-    policy: Annotated[
-        str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
-    ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing.")
-    ] = False
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
-    ] = False
-    trigger: Annotated[
-        str, typer.Option("--trigger", help="Compact only if this is due: cadence, gap, overflow; manual: now.")
-    ] = "manual"
+    session: Annotated[str, "SESSION", "A lore log or URL#ID; with --dry-run any session log, with --watch a store."]
+    policy: Annotated[str | None, "A TOML file with the keys of [compaction]; default: the settings."] = None
+    dry_run: Annotated[bool, "List where each trigger would have fired, with its cost; write nothing."] = False
+    watch: Annotated[bool, "Compact the sessions of a store when it is due, until stopped."] = False
+    trigger: Annotated[str, "Compact only if this is due: cadence, gap, overflow; manual: now."] = "manual"
     window: Annotated[
         int | None,
         typer.Option("--window", min=1_000, help="With --dry-run: the window in tokens; compact above 70 % of it."),
     ] = None
-    interval: Annotated[
-        float, typer.Option("--interval", help="With --watch: seconds between two checks of the store.")
-    ] = 10.0
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
-    ] = None
+    interval: Annotated[float, "With --watch: seconds between two checks of the store."] = 10.0
+    output: Annotated[str | None, "--output", "-o", "Write the log with the events to this file; append nothing."] = (
+        None
+    )
     force: flags.Force = False
     report: flags.Page = None
     open_page: flags.Open = False
@@ -143,24 +126,12 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     if page is not None:
         from lore.commands.pages import write_pages
         from lore.recording.inputs import inputs
-        from lore.report.html.answers import introduce_dry_run
+        from lore.report.html.page import introduce_dry_run
 
         files, intro = common.require_rereadable(inputs([options.session])), introduce_dry_run(result)
         context = CheckContext(options=opening, dated=dated, redact=options.redact)
         write_pages(page, intro, files, context, verbose=options.verbose, colour=options.color)
     return 0
-
-
-def _compact(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
-    try:
-        with _signals(_end, signal.SIGTERM):
-            result = compact(options, policy, Dated.of(settings).rules(), settings.settings)
-    except SummaryError as error:
-        error.message = f"no summary could be made, and nothing was compacted: {error.message}"
-        error.exit_code = INCOMPLETE
-        raise
-    show = partial(write_compactions, verbose=options.verbose)
-    return common.answer(result, show, as_json=options.as_json, color=options.color)
 
 
 def _end(number: int, _: object) -> None:
@@ -195,19 +166,12 @@ def _signals(handler: Callable[[int, FrameType | None], None], *signals: int) ->
             signal.signal(number, old_handler)
 
 
-class MemoryMaker(Protocol):
-    """The function that a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
+def memory_maker(settings: Settings) -> Callable[..., StoreMemory] | None:
+    """Return the plug-in's maker of memories, None if `[memory]` is off; raises LoreError if no plug-in has one.
 
-    def __call__(
-        self, store: Store, settings: Settings, compaction: Compaction | None, /, *, tell: Tell,
-        clock: Callable[[], float],
-    ) -> StoreMemory:  # fmt: skip
-        """Return the memory; `compaction` names who is asked."""
-        ...
-
-
-def memory_maker(settings: Settings) -> MemoryMaker | None:
-    """Return the plug-in's maker of memories, None if `[memory]` is off; raises LoreError if no plug-in has one."""
+    It is published under `lore.memories`, and makes the memory of a store's sessions: `(store, settings, compaction,
+    tell=, clock=)`; `compaction` names who is asked.
+    """
     if not settings.memory.is_on:
         return None
     points = entry_points("lore.memories")
@@ -313,9 +277,9 @@ class SessionCompaction:
         )  # fmt: skip
 
 
-def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRules, settings: Settings) -> CompactResult:
+def _compact(options: CompactOptions, policy: Compaction | None, loaded: Loaded) -> int:
     """Compact a session if the trigger is due; raises SummaryError without a summary, LoreError for all else."""
-    path, trigger = options.session, options.trigger
+    path, trigger, settings, rules = options.session, options.trigger, loaded.settings, Dated.of(loaded).rules()
     if trigger not in TRIGGERS:
         raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
     if corpus.parse_name(path).turn is not None and address_of(path) is None:
@@ -323,20 +287,27 @@ def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRule
     if options.format not in (None, "lore"):
         raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
     refuse_nested()  # before the log's lock is waited for: the program that runs this may hold it
-    if policy is None:
-        return _result(path, describe_unconfigured(mask_url(path)), configured=False)
-    opening = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
-    if options.output is None:
-        writing = appending(path, patience=0)  # another compaction holds the lock for long: do not wait
-    else:
-        writing, settings = nullcontext(_copying(path, options.output, force=options.force)), _DEFAULTS
-    with writing as append:
-        compaction = SessionCompaction(path, opening, policy, rules)
-        with compaction.locked(settings) as memory:
-            outcome = compaction.make(trigger, memory)
-            if isinstance(outcome, CompactionOutcome):
-                append(outcome.events)
-    return compaction.result(outcome, options.output or path)
+    result = _result(path, describe_unconfigured(mask_url(path)), configured=False)
+    if policy is not None:
+        opening = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
+        if options.output is None:
+            writing = appending(path, patience=0)  # another compaction holds the lock for long: do not wait
+        else:
+            writing, settings = nullcontext(_copying(path, options.output, force=options.force)), _DEFAULTS
+        try:
+            with _signals(_end, signal.SIGTERM), writing as append:
+                compaction = SessionCompaction(path, opening, policy, rules)
+                with compaction.locked(settings) as memory:
+                    outcome = compaction.make(trigger, memory)
+                    if isinstance(outcome, CompactionOutcome):
+                        append(outcome.events)
+        except SummaryError as error:
+            error.message = f"no summary could be made, and nothing was compacted: {error.message}"
+            error.exit_code = INCOMPLETE
+            raise
+        result = compaction.result(outcome, options.output or path)
+    show = partial(write_compactions, verbose=options.verbose)
+    return common.answer(result, show, as_json=options.as_json, color=options.color)
 
 
 def _copying(path: str, output: str, *, force: bool) -> Append:

@@ -15,14 +15,13 @@ from functools import partial
 from operator import eq, ge, gt, le, lt
 from typing import Annotated, NamedTuple
 
-import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
-from lore.judge.measures import RATIOS, change_of_cost, compare_shares, measure, share_of
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
+from lore.judge.measures import RATIOS, compare_shares, measure, share_of
+from lore.judge.sums import Copies, LedgerRequest, Sums
 from lore.model.codes import Audience, CauseKind, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
@@ -31,22 +30,20 @@ from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences import cause_in_words
+from lore.run.arguments import parse_since, parse_until
 from lore.run.checking.verdicts import CheckContext
-from lore.run.recent import parse_since, parse_until
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import gather_logs, is_in_project, logged_work, requests_of
+from lore.run.spending.overview import Period, gather_logs, is_in_project, logged_work, requests_of
 from lore.store.registry import is_store, mask_url
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
 
 
 def run(
-    left: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
-    right: Annotated[str, typer.Argument(metavar="B", help="The other side.")],
-    paths: Annotated[
-        list[str] | None, typer.Option("--in", help="Where recordings are; default: where agents keep them.")
-    ] = None,
+    left: Annotated[str, "A", _SIDE],
+    right: Annotated[str, "B", "The other side."],
+    paths: Annotated[list[str] | None, "--in", "Where recordings are; default: where agents keep them."] = None,
     no_cache: flags.NoCache = False,
     report: flags.Page = None,
     open_page: flags.Open = False,
@@ -75,7 +72,7 @@ def run(
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
     if page is not None:
         from lore.commands.pages import write_pages
-        from lore.report.html.answers import introduce_comparison
+        from lore.report.html.page import introduce_comparison
 
         write_pages(page, introduce_comparison(result), [], CheckContext(), verbose=verbose, colour=color)
     return common.exit_code(result.failed)
@@ -183,19 +180,27 @@ def compare(
         logs_by_path = {log.file.path: log for log in source.logs}
         for path, ledger in by_path.items():
             if (log := logs_by_path.get(path)) is not None:
-                side.add(requests_of(ledger, log, copies, logged))
+                for request in requests_of(ledger, log, copies, logged):
+                    side.add(request)
         copied += copies.count
-        if not side.sums.requests:
+        if side.is_empty:
             ledger = by_path.get(side.side.path)  # says why a file could not be read
             if ledger is not None and ledger.message is not None:
                 raise LoreError(ledger.message, hint="`lore formats` lists what lore reads")
-            raise LoreError(f"no requests match {side.side.name}", hint=_hint_of_names(sums, paths))
-    billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
-    sessions = {path for side in sums for path in side.sessions}
+            hint = "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
+            if (filled_side := next((side for side in sums if not side.is_empty), None)) is not None:
+                names = [
+                    name for counts in (filled_side.clients, filled_side.models)
+                    for name in _most_first(counts)[:_MOST_NAMED]
+                ]  # fmt: skip
+                hint = f"{'there' if paths else 'in the recordings of agents here'} are {', '.join(names)}"
+            raise LoreError(f"no requests match {side.side.name}", hint=hint)
+    billed = [[group.result(name) for name, group in side.billed_sessions.items()] for side in sums]
+    sessions = {path for side in sums for path in side.billed_sessions}
     logs = [(ledger.format, path) for path, ledger in by_path.items() if ledger.path in sessions]
     notes = plan_notes(logs)
     for side in sums:
-        clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
+        clients = sorted({name.partition(" ")[0] for name in side.clients})
         if "version:" in side.side.name and len(clients) > 1:  # each client counts its versions by itself
             names = ", ".join(clients)
             notes.append(f"{side.side.name} takes versions of {names}: name the agent, too (agent:NAME,version:…)")
@@ -203,7 +208,7 @@ def compare(
     failed = [f"{ledger.path}: {ledger.message}" for ledger in by_path.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(),
-        change=change_of_cost(*({name: group.result(name) for name, group in side.models.items()} for side in sums)),
+        change=sums[1].change_since(sums[0]),
         measures=[measure(ratio, *billed) for ratio in RATIOS],
         causes=_compared_causes(sums, by_path.values()), files=len(by_path), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in by_path.values()),
@@ -212,17 +217,7 @@ def compare(
     )  # fmt: skip
 
 
-def _hint_of_names(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
-    """Return a hint that names existing clients and models, for the error about a side without requests."""
-    filled_side = next((side for side in sums if side.sums.requests), None)
-    where = "there" if paths else "in the recordings of agents here"
-    if filled_side is None:
-        return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
-    names = [name for kind in ("client", "model") for name in filled_side.names_of(kind)[:_MOST_NAMED]]
-    return f"{where} are {', '.join(names)}"
-
-
-class _SideSums:
+class _SideSums(Period):
     """Sums over the requests of one side.
 
     Measures and shares count billed requests only, in numerator and denominator: what others would have read
@@ -230,44 +225,40 @@ class _SideSums:
     """
 
     def __init__(self, side: SelectedSide) -> None:
-        self.side, self.sums, self.causes = side, Sums(), CauseSums()
-        self.sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
-        self.models: defaultdict[str, Sums] = defaultdict(Sums)
+        super().__init__()
+        self.side = side
+        self.billed_sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
         self.billed = 0  # requests
         # billed requests with a break or a missed read, by its code and whether the cause is not sure
         self.broken: Counter[tuple[str, CauseKind]] = Counter()
-        self.name_counts: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
+        self.clients, self.models = Counter[str](), Counter[str]()
         self._times: list[float] = []
 
-    def add(self, requests: Iterable[LedgerRequest]) -> None:
-        """Add the requests that pass the side's tests."""
-        for request in requests:
-            if not all(test(request) for test in self.side.tests):
-                continue
-            row = request.row
-            self.sums.add(request)
-            self.causes.add(request)
-            self.models[row.model or ""].add(request)
-            if row.billed:
-                self.billed += 1
-                self.sessions[request.session].add(request)
-                self.broken.update([] if row.loss is None else [(row.loss.code, row.loss.kind)])
-                if row.missed is not None:
-                    self.broken[row.missed.code, row.missed.kind] += row.missed.requests
-            if request.at is not None:
-                self._times.append(request.at)
-            self.name_counts["client"].update(filter(None, [row.client]))
-            self.name_counts["model"].update(filter(None, [row.model]))
-
-    def names_of(self, kind: str) -> list[str]:
-        counts = self.name_counts[kind]
-        return sorted(counts, key=lambda name: (-counts[name], name))
+    def add(self, request: LedgerRequest) -> None:
+        """Add a request if it passes the side's tests."""
+        if not all(test(request) for test in self.side.tests):
+            return
+        super().add(request)
+        row = request.row
+        if row.billed:
+            self.billed += 1
+            self.billed_sessions[request.session].add(request)
+            self.broken.update([] if row.loss is None else [(row.loss.code, row.loss.kind)])
+            if row.missed is not None:
+                self.broken[row.missed.code, row.missed.kind] += row.missed.requests
+        self._times += [] if request.at is None else [request.at]
+        self.clients.update(filter(None, [row.client]))
+        self.models.update(filter(None, [row.model]))
 
     def result(self) -> ComparedSide:
         return ComparedSide(
             name=self.side.name, first=min(self._times, default=None), last=max(self._times, default=None),
-            clients=self.names_of("client"), models=self.names_of("model"), spending=self.sums.result(self.side.name),
+            clients=_most_first(self.clients), models=_most_first(self.models), spending=self.total(self.side.name),
         )  # fmt: skip
+
+
+def _most_first(counts: Counter[str]) -> list[str]:
+    return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> list[ComparedCause]:
@@ -280,8 +271,8 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     audience: Audience = "user" if is_log else "author"
     causes: dict[tuple[str, CauseKind], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
     for number, side in enumerate(sides):
-        break_causes = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
-        for cause in [*break_causes, *side.causes.missed(audience)]:
+        break_causes = [cause for unsure in (False, True) for cause in side.cause_sums.results(audience, unsure=unsure)]
+        for cause in [*break_causes, *side.cause_sums.missed(audience)]:
             causes.setdefault((cause.code, cause.kind), ([], []))[number].append(cause)
     compared: list[tuple[float, ComparedCause]] = []
     for key, cause_lists in causes.items():
@@ -290,7 +281,7 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         if any(cause.fix != common_cause.fix for cause in both):  # then the fix is that of the code
             common_cause = replace(common_cause, fix=fix_of(common_cause.code, audience, common_cause.kind))
         words = cause_in_words(common_cause)
-        shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
+        shares = [share_of(side.broken[key], side.billed, len(side.billed_sessions)) for side in sides]
         amounts = [[cause.dollars for cause in found if cause.dollars is not None] for found in cause_lists]
         paid = [round(sum(dollars), 6) if dollars else None for dollars in amounts]
         costs = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]

@@ -47,7 +47,7 @@ from lore.recording.events import EventRecording
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 from lore.recording.requests import RequestRecording
-from lore.run.completion import read_completion
+from lore.run.arguments import read_completion
 
 FORMATS = ("lore", "bodies")
 
@@ -55,10 +55,8 @@ FORMATS = ("lore", "bodies")
 class ConvertOptions(Struct, frozen=True):
     """The options of `lore convert`."""
 
-    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), recorded requests, or `-`.")]
-    to: Annotated[
-        str | None, typer.Option("--to", help="What to write: lore (a session's log), bodies (requests, one a line).")
-    ] = None
+    session: Annotated[str, "session", "A session log, a stored session (URL#ID), recorded requests, or `-`."]
+    to: Annotated[str | None, "What to write: lore (a session's log), bodies (requests, one a line)."] = None
     deltas: Annotated[
         str | None,
         typer.Option(
@@ -160,7 +158,7 @@ class _Verbatim(LoreLog):
 
 def _lines(recording: EventRecording) -> Iterator[bytes]:
     verbatim = _Verbatim() if type(recording.reader) is LoreLog else None
-    origin = recording.reader.name if verbatim is None else None
+    origin = recording.reader.name if verbatim is None else None  # the format that the header names
     recording.reader = verbatim or recording.reader
     for read in _header_first(recording, is_own=verbatim is not None):
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
@@ -168,7 +166,14 @@ def _lines(recording: EventRecording) -> Iterator[bytes]:
         if isinstance(event, Saved):
             continue
         if line is None:
-            line = _event_line(event, origin)
+            if isinstance(event, SessionStarted):
+                event = replace(event, origin=event.origin or origin)
+            if isinstance(event, OpaqueEvent) and origin is None:
+                line = bytes(event.record)
+            else:  # a reader may have kept line ends between values; in strings they are escapes
+                line = encode_event(event).translate(None, b"\r\n")
+            if isinstance(event, SessionStarted) and event.v == 1:
+                line = _HEADER + b',"v":1' + line[len(_HEADER) :]
             if line.count(b"[") + line.count(b"{") > _DEEP and not any(
                 read.value == event for read in LoreLog().read_line(Line(1, 0, line))
             ):
@@ -176,18 +181,6 @@ def _lines(recording: EventRecording) -> Iterator[bytes]:
                 problem = Problem(Code.MALFORMED_RECORD, message)
                 recording.problems.add(problem, recording.reading, read.line, read.byte)
         yield line + b"\n"
-
-
-def _event_line(event: Event, origin: str | None) -> bytes:
-    """Return an event as a line of lore's log; `origin` is the format that a header names, None for lore's own."""
-    if isinstance(event, OpaqueEvent) and origin is None:
-        return bytes(event.record)
-    if isinstance(event, SessionStarted):
-        event = replace(event, origin=event.origin or origin)
-    line = encode_event(event)
-    if isinstance(event, SessionStarted) and event.v == 1:
-        line = _HEADER + b',"v":1' + line[len(_HEADER) :]
-    return line.translate(None, b"\r\n")  # a reader may have kept them between values; in strings they are escapes
 
 
 def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:
@@ -376,14 +369,21 @@ class DeltaReplay:
             yield _encode_line(exchange, self._replay(exchange, turn)).translate(None, b"\r\n") + b"\n"
 
     def _replay(self, exchange: Exchange, turn: Turn | None) -> bytes:
-        """Return the body of a request with the rows of its session."""
+        """Return the body of a request with the rows of its session; raises LoreError if that is not known."""
         raw = sliced_members(exchange.body).get("messages", b"")
         messages = array(raw) if raw[:1] == b"[" else []
         if not messages or turn is None or turn.chain.startswith("utility-") or exchange.call.agent:
             return exchange.body
-        session = self._session_of(exchange)
-        if session is None:
-            return exchange.body
+        session = exchange.call.session  # its own, else the only one that has rows
+        if session not in self._sessions:
+            if len(self._sessions) > 1 and not session:
+                sample = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
+                of = f"the rows are of {len(self._sessions)} sessions ({sample})"
+                hint = "name one: --deltas ROWS#SESSION"
+                raise LoreError(f"{of}, and the requests do not name theirs", hint=hint)
+            if len(self._sessions) != 1:
+                return exchange.body
+            session = self._sessions[0]
         if exchange.call.session == session or self._opening.setdefault(session, messages[0]) == messages[0]:
             self._chains.add((session, turn.chain))
         elif (session, turn.chain) not in self._chains:
@@ -397,16 +397,6 @@ class DeltaReplay:
         self.rows = [moved.get((row.session, row.seq), row) for row in self.rows]
         self.inserted |= moved.keys()
         return body
-
-    def _session_of(self, exchange: Exchange) -> str | None:
-        """Return the session whose rows a request gets: its own, else the only one; raises LoreError otherwise."""
-        if exchange.call.session in self._sessions:
-            return exchange.call.session
-        if len(self._sessions) > 1 and not exchange.call.session:
-            sample = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
-            message = f"the rows are of {len(self._sessions)} sessions ({sample}), and the requests do not name theirs"
-            raise LoreError(message, hint="name one: --deltas ROWS#SESSION")
-        return self._sessions[0] if len(self._sessions) == 1 else None
 
 
 def _encode_line(exchange: Exchange, body: bytes) -> bytes:

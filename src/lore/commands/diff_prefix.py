@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
-import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -41,9 +40,9 @@ from lore.recording.opening import Options, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.diff import DiffWriter
 from lore.report.redacted import CHANGES, causes_of, redacted
-from lore.report.sentences.findings import columns_result, describe_missing
+from lore.report.sentences import columns_result, describe_missing
+from lore.run.arguments import read_completion
 from lore.run.checking.verdicts import audience_of, verdicts
-from lore.run.completion import read_completion
 from lore.run.rules import PACKAGED, Dated
 from lore.tokens.o200k import Counter
 
@@ -51,29 +50,19 @@ from lore.tokens.o200k import Counter
 class DiffOptions(common.CommonOptions, frozen=True):
     """The options of `lore diff-prefix`."""
 
-    left: Annotated[str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")]
+    left: Annotated[str, "left", "A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`."]
     right: Annotated[
         str | None,
-        typer.Argument(
-            help="The later turn; without it every pair of turns of LEFT is compared, or PATH#N with the turn before."
-        ),
+        "right",
+        "The later turn; without it every pair of turns of LEFT is compared, or PATH#N with the turn before.",
     ] = None
     fail_under: Annotated[
-        float | None,
-        typer.Option(
-            "--fail-under", help="Exit 1 if a pair reuses less than this share (0 to 1), 3 if nothing is compared."
-        ),
+        float | None, "Exit 1 if a pair reuses less than this share (0 to 1), 3 if nothing is compared."
     ] = None
-    every: Annotated[
-        bool, typer.Option("--all", help="Show every pair of a session, also those without a difference.")
-    ] = False
-    tokens: Annotated[bool, typer.Option("--tokens/--no-tokens", help="Count tokens (o200k_base).")] = True
-    cache: Annotated[
-        list[str] | None, typer.Option("--cache", help="Predict this cache instead of the provider's; repeatable.")
-    ] = None
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Answer in JSON; of a session in JSON Lines, one object a pair.")
-    ] = False
+    every: Annotated[bool, "--all", "Show every pair of a session, also those without a difference."] = False
+    tokens: Annotated[bool, "--tokens/--no-tokens", "Count tokens (o200k_base)."] = True
+    cache: Annotated[list[str] | None, "Predict this cache instead of the provider's; repeatable."] = None
+    as_json: Annotated[bool, "--json", "Answer in JSON; of a session in JSON Lines, one object a pair."] = False
     dialect: flags.Dialect = None
     tail: flags.Tail = None
     system: flags.System = None
@@ -173,8 +162,15 @@ def compare_names(left: str, right: str | None, comparison: TurnComparison) -> I
     with common.redact_errors(redact=comparison.redact):
         if right is not None:
             diffs = iter((diff_files(left, right, comparison),))
-        elif corpus.parse_name(left).turn is not None:
-            diffs = iter((diff_turn(left, comparison),))
+        elif (name := corpus.parse_name(left)).turn is not None:
+            if (diff := _find_in_session(None, name, comparison)) is None:
+                recording = comparison.options.open(name.path, Problems(), subagents=name.chain is not None)
+                pick(recording, name)  # raises LoreError if there is no such turn
+                hint = (
+                    "it is the first of its conversation, or its request failed; name two turns, or the whole session"
+                )
+                raise LoreError(f"{left} has no previous turn", hint=hint)
+            diffs = iter((diff,))
         else:
             diffs = diff_session(left, comparison)
         yield from map(redacted, diffs) if comparison.redact else diffs
@@ -210,7 +206,13 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     same_chain = paths[0] == paths[1] and first.chain == second.chain
     numbers = [number for number in changes if same_chain and first.number < number <= second.number]
     second = replace(second, changes=tuple(change for number in numbers for change in changes[number]))
-    pair = _pair_of(first, second, comparison, same_chain=same_chain)
+    # Turns that are named are compared even if their requests failed.
+    first, second = [replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
+    chain = ComparedChain(comparison.dated.rules, comparable=same_chain and second.number == first.number + 1)
+    chain.compare_next(first)
+    pair, state = chain.compare_next(second), ChainState(comparison.dated.rules)
+    assert pair is not None, "a second turn makes a pair"
+    pair = add_prices(drop_loss_below_minimum(pair, state), state)
     comparison.predict(pair.previous)
     place = Place(paths[1], audience=comparison.audience or ("user" if second.basis is not None else "author"))
     diff = PairFigures(pair.previous, comparison).describe(
@@ -220,29 +222,6 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     if is_of_logs and first.prompt.messages.common(second.prompt.messages) < 2:  # at most the role of a message
         return replace(diff, causes=[], caches=[])  # two sessions: the second could read no message of the first
     return diff
-
-
-def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chain: bool) -> Pair:
-    # Turns that are named are compared even if their requests failed.
-    first, second = [replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
-    chain = ComparedChain(comparison.dated.rules, comparable=same_chain and second.number == first.number + 1)
-    chain.compare_next(first)
-    pair = chain.compare_next(second)
-    assert pair is not None  # a second turn makes a pair
-    state = ChainState(comparison.dated.rules)
-    return add_prices(drop_loss_below_minimum(pair, state), state)
-
-
-def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
-    """Compare a named turn with the one that it continues; raises LoreError if there is no previous or no such turn."""
-    parsed = corpus.parse_name(name)
-    diff = _find_in_session(None, parsed, comparison)
-    if diff is not None:
-        return diff
-    recording = comparison.options.open(parsed.path, Problems(), subagents=parsed.chain is not None)
-    pick(recording, parsed)  # raises LoreError if there is no such turn
-    hint = "it is the first of its conversation, or its request failed; name two turns, or the whole session"
-    raise LoreError(f"{name} has no previous turn", hint=hint)
 
 
 def _find_in_session(expected: Name | None, name: Name, comparison: TurnComparison) -> results.DiffResult | None:

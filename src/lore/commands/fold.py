@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import msgspec
-import typer
 from msgspec import UNSET, Raw
 
 from lore.cache.rules import is_partial
@@ -28,10 +27,10 @@ from lore.run.rules import packaged
 class FoldOptions(CommonOptions, frozen=True):
     """The options of `lore fold`."""
 
-    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")]
-    at: Annotated[int | None, typer.Option("--at", help="The timeline as this turn's request was sent.")] = None
-    pruned: Annotated[bool, typer.Option("--pruned", help="Show what compactions pruned instead.")] = False
-    unpruned: Annotated[bool, typer.Option("--unpruned", help="Show everything, compactions as dividers only.")] = False
+    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`."]
+    at: Annotated[int | None, "The timeline as this turn's request was sent."] = None
+    pruned: Annotated[bool, "Show what compactions pruned instead."] = False
+    unpruned: Annotated[bool, "Show everything, compactions as dividers only."] = False
     redact: flags.Redact = False
     as_json: flags.AsJson = False
     format: flags.Format = None

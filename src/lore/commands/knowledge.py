@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable
 from typing import Annotated, NamedTuple, TypeAlias
 
-import typer
-
 from lore.commands import flags
 from lore.commands.common import answer, branch, log, say_problems, tell, write_json
 from lore.errors import LoreError
@@ -31,7 +29,7 @@ from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.report.plain import visible
 from lore.report.timeline import write_knowledge
-from lore.run.appending import HINT_CONVERT, appending
+from lore.run.outputs import HINT_CONVERT, appending
 from lore.store.base import ConflictError
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
@@ -42,10 +40,10 @@ DERIVED_ID = 12  # hex digits of an id that is derived from an entry's text
 LONGEST_ID = 200  # characters of an entry's id: it is written with each change of the entry
 SIMILAR = 0.6  # share of a name that an id must have in common with it to be proposed
 
-Log: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION", help="A lore log, or a stored session (URL#ID).")]
-Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Its subject.")]
-Title: TypeAlias = Annotated[str | None, typer.Option("--title", help="Its name.")]
-Content: TypeAlias = Annotated[str | None, typer.Option("--content", help="Its text; `-`: standard input.")]
+Log: TypeAlias = Annotated[str, "SESSION", "A lore log, or a stored session (URL#ID)."]
+Category: TypeAlias = Annotated[str | None, "--category", "Its subject."]
+Title: TypeAlias = Annotated[str | None, "--title", "Its name."]
+Content: TypeAlias = Annotated[str | None, "--content", "Its text; `-`: standard input."]
 
 
 class Fields(NamedTuple):
@@ -63,7 +61,7 @@ Plan: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]
 @app.command("add")
 def add(
     session: Log,
-    name: Annotated[str | None, typer.Argument(metavar="ID", help="Its id; default: derived from its text.")] = None,
+    name: Annotated[str | None, "ID", "Its id; default: derived from its text."] = None,
     category: Category = None,
     title: Title = None,
     content: Content = None,
@@ -92,7 +90,7 @@ def add(
 @app.command("update")
 def update(
     session: Log,
-    name: Annotated[str, typer.Argument(metavar="ID", help="Its id, or 5 characters or more of its beginning.")],
+    name: Annotated[str, "ID", "Its id, or 5 characters or more of its beginning."],
     category: Category = None,
     title: Title = None,
     content: Content = None,
@@ -114,7 +112,7 @@ def update(
 @app.command("remove")
 def remove(
     session: Log,
-    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or 5 characters or more of each.")],
+    names: Annotated[list[str], "ID...", "Ids, or 5 characters or more of each."],
     as_json: flags.AsJson = False,
     format: flags.Format = None,
     verbose: flags.Verbose = False,
@@ -130,7 +128,7 @@ def remove(
 
 @app.command("list")
 def list_(
-    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
+    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`."],
     as_json: flags.AsJson = False,
     format: flags.Format = None,
     color: flags.Colour = None,

@@ -12,7 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
-import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -38,9 +37,9 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, load_plu
 from lore.recording.inputs import Input, inputs, is_passed_over, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.report.forms.junit import Junit
+from lore.report.forms.base import Report
+from lore.report.forms.ci import Junit
 from lore.report.forms.lint import LintTerminal, worded_lint
-from lore.report.forms.registry import Report
 from lore.report.redacted import redacted
 from lore.run.checking.verdicts import CheckContext, place_of, with_line
 from lore.run.outputs import parse_targets, reporting_errors, write_reports
@@ -51,18 +50,12 @@ class LintOptions(common.CommonOptions, frozen=True):
     """The options of `lore lint`."""
 
     bodies: Annotated[
-        list[str],
-        typer.Argument(help="Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."),
+        list[str], "bodies", "Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."
     ]
     cache: Annotated[
-        str | None,
-        typer.Option(
-            "--cache", help="The cache that serves the requests; default: by their shape; an unknown word lists all."
-        ),
+        str | None, "The cache that serves the requests; default: by their shape; an unknown word lists all."
     ] = None
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model of bodies that name none (Gemini's, Bedrock's).")
-    ] = None
+    model: Annotated[str | None, "The model of bodies that name none (Gemini's, Bedrock's)."] = None
     select: flags.Select = None
     ignore: flags.Ignore = None
     report: flags.Reports = None
@@ -109,9 +102,11 @@ def run(options: LintOptions) -> int:
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
     common.name_unjudged(unjudged)
     if page is not None:
-        from lore.commands.pages import write_report_page
+        from lore.commands.pages import write_pages
+        from lore.report.html.page import introduce_report
 
-        write_report_page(page, result, [], context, verbose=verbose, colour=options.color)
+        intro = introduce_report(result, verbose=verbose)
+        write_pages(page, intro, [], context, verbose=verbose, colour=options.color)
     return common.exit_code(unjudged, failed=result.summary.errors > 0, judged=result.summary.requests)
 
 

@@ -98,7 +98,7 @@ def command(*, without_overview: bool = False) -> Callable[..., object]:
 
     if without_overview:
         return tree(None)
-    from lore.commands.overview import overview
+    from lore.commands.spending import overview
 
     return tree(overview)
 

@@ -28,6 +28,7 @@ from lore.commands.common import PageTarget, Progress, count_cores, progress, te
 from lore.errors import LoreError, reason_of
 from lore.formats.registry import lacks_of
 from lore.judge.messages import MASKED
+from lore.judge.pairs.pair import Pair
 from lore.judge.sums import CauseSums, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
 from lore.model.codes import CODES, Code, Problem
 from lore.model.events import MAIN
@@ -43,18 +44,13 @@ from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input
 from lore.recording.titles import title_of
-from lore.report.forms.terminal import Reported
-from lore.report.html.answers import introduce_overview, introduce_report
-from lore.report.html.blocks import Intro
-from lore.report.html.page import PageContent, render_page
-from lore.report.html.timeline import view_session
+from lore.report.html.page import Intro, PageContent, introduce_overview, render_page, view_session
 from lore.report.plain import last_part
 from lore.report.redacted import CHANGES, digest, redacted, redacted_error
-from lore.report.sentences.findings import columns_result
-from lore.report.sentences.spending import cause_in_words, short_of
+from lore.report.sentences import cause_in_words, columns_result, short_of
 from lore.run.checking.verdicts import CheckContext, audience_of, map_files
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
-from lore.run.simulation import PlayedTurn, Simulation
+from lore.run.simulation import Simulation
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import SpendingSums, sum_absent
 from lore.store.registry import ignore
@@ -109,14 +105,6 @@ def write_spending(
     intro = introduce_overview(spending.result, spending.period.by("day"))
     context = CheckContext(options=ledgers.options, dated=ledgers.dated, redact=redact)
     write_pages(target, intro, spending.files, context, listed=listed, verbose=verbose, colour=colour)
-
-
-def write_report_page(
-    target: PageTarget, result: Reported, files: list[Input], context: CheckContext, *, verbose: bool,
-    colour: bool | None,
-) -> None:  # fmt: skip
-    """Write pages of what `lore check` or `lore lint` found, and of recordings."""
-    write_pages(target, introduce_report(result, verbose=verbose), files, context, verbose=verbose, colour=colour)
 
 
 def write_pages(
@@ -267,9 +255,9 @@ def read_session(file: Input, context: CheckContext, cache: str | None = None) -
         problems = Problems()
         recording = context.options.open(file.path, problems, subagents=not file.stream)
         title = None if context.redact else title_of(file.path)
-        reading = _Reading(recording, context, cache, replace(session, project=project))
+        reading = _Reading(recording, context, replace(session, project=project))
         with collected_seldom():
-            reading.read()
+            reading.read(cache)
         session = replace(reading.result(), problems=list[Problem](problems.kept), title=title)
         return redacted(session) if context.redact else session
     except UnrecognisedError:
@@ -281,28 +269,24 @@ def read_session(file: Input, context: CheckContext, cache: str | None = None) -
 
 
 class _Reading:
-    """Reads one recording turn by turn."""
+    """Reads one recording turn by turn; can be used also if it cannot be read to its end."""
 
-    def __init__(
-        self, recording: Recording, context: CheckContext, cache: str | None, session: PageSession
-    ) -> None:  # fmt: skip
-        self._recording, self._context, self._cache, self._session = recording, context, cache, session
+    def __init__(self, recording: Recording, context: CheckContext, session: PageSession) -> None:
+        self._recording, self._context, self._session = recording, context, session
         self._chains: dict[str, list[PageTurn]] = {}
         self._sums, self._causes = Sums(), CauseSums()
-        self._latest: dict[str, Turn] = {}
-        self._played: dict[tuple[str, int], SimulatedTurn] = {}
-        self._examined = 0
         self._lacks = ""
         self._works: Sequence[UnloggedWork] = ()  # of subagents and summaries whose requests are in no log
 
-    def read(self) -> None:
+    def read(self, cache: str | None) -> None:
         """Read every turn. Raises LoreError if the recording cannot be read to its end."""
-        context, rules = self._context, self._context.dated.rules()
+        context, rules, examined = self._context, self._context.dated.rules(), 0
         counter = context.options.counter or o200k.Counter()
-        predictor = Predictor(rules, self._cache, NO_CHANGE, counter.count)
+        predictor = Predictor(rules, cache, NO_CHANGE, counter.count)
         simulation = Simulation(predictor, dated=context.dated, audience=context.audience, redact=context.redact)
+        latest, results = dict[str, Turn](), dict[tuple[str, int], SimulatedTurn]()
         for played in simulation.recording(self._recording):
-            turn = played.verdict.turn
+            turn, pair = played.verdict.turn, played.verdict.pair
             if turn.basis is not None and not self._lacks:
                 self._lacks = lacks_of(self._recording.state.format, turn.basis)
             is_subagent = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
@@ -310,35 +294,33 @@ class _Reading:
             row = LedgerRequest(make_row(played.verdict, rules), path, "", project, is_subagent, turn.at)
             self._sums.add(row)
             self._causes.add(row)
-            self._chains.setdefault(turn.chain, []).append(self._page_turn(played))
-            self._latest[turn.chain] = turn
-            self._played[turn.chain, turn.number] = played.result
+            previous = latest.get(turn.chain)
+            pause = None if previous is None or previous.at is None or turn.at is None else turn.at - previous.at
+            page_turn = PageTurn(
+                played.result, pause=pause if pause is not None and pause >= PAUSE else None,
+                compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
+                model_before=previous.model if previous is not None and previous.model != turn.model else None,
+            )  # fmt: skip
+            if pair is not None and pair.is_break and examined < EXAMINED:
+                examined += 1
+                compared = results.get((pair.previous.chain, pair.previous.number))
+                page_turn = self._with_difference(page_turn, pair, compared)
+            self._chains.setdefault(turn.chain, []).append(page_turn)
+            latest[turn.chain], results[turn.chain, turn.number] = turn, played.result
         self._works = [work for _, work in simulation.unlogged]
 
-    def _page_turn(self, played: PlayedTurn) -> PageTurn:
-        turn, pair = played.verdict.turn, played.verdict.pair
-        previous = self._latest.get(turn.chain)
-        pause = None if previous is None or previous.at is None or turn.at is None else turn.at - previous.at
-        page_turn = PageTurn(
-            played.result,
-            pause=pause if pause is not None and pause >= PAUSE else None,
-            compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
-            model_before=previous.model if previous is not None and previous.model != turn.model else None,
+    def _with_difference(self, page_turn: PageTurn, pair: Pair, compared: SimulatedTurn | None) -> PageTurn:
+        """Add the text around the first difference of a break, and what its bytes, usage and verdict show."""
+        common, texts, path = pair.overlap.common, ["", ""], ""
+        where = (
+            None if pair.overlap.is_covered else locate_difference(pair.previous.prompt, pair.current.prompt, common)
         )
-        if pair is None or not pair.is_break or self._examined >= EXAMINED:
-            return page_turn
-        self._examined += 1
-        compared, common, texts, path = pair.previous, pair.overlap.common, ["", ""], ""
-        where = None if pair.overlap.is_covered else locate_difference(compared.prompt, turn.prompt, common)
         if where is not None:
-            path = where.path
-            texts = [
-                excerpt(side.prompt.segment_at(common), pair.overlap.common_bytes, BEFORE, AFTER)
-                for side in (compared, turn)
-            ]
+            segments = [side.prompt.segment_at(common) for side in (pair.previous, pair.current)]
+            texts, path = [excerpt(one, pair.overlap.common_bytes, BEFORE, AFTER) for one in segments], where.path
+        columns = columns_result(pair, CHANGES if self._context.redact else MASKED)
         return replace(
-            page_turn, compared=self._played.get((compared.chain, compared.number)), text_before=texts[0],
-            text_after=texts[1], path=path, columns=columns_result(pair, CHANGES if self._context.redact else MASKED),
+            page_turn, compared=compared, text_before=texts[0], text_after=texts[1], path=path, columns=columns
         )  # fmt: skip
 
     def result(self) -> PageSession:
@@ -350,13 +332,12 @@ class _Reading:
         )
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
         spending = replace(self._sums.result(self._session.path), **sum_absent(self._works))
-        times = [
-            turn.simulated.at for turns in self._chains.values() for turn in turns if turn.simulated.at is not None
-        ]
+        all_times = (turn.simulated.at for turns in self._chains.values() for turn in turns)
         return replace(
             self._session, format=self._recording.reader.name, spending=spending,
             chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,
-            unexplained=unexplained, lacks=self._lacks, began=min(times, default=None),
+            unexplained=unexplained, lacks=self._lacks,
+            began=min((at for at in all_times if at is not None), default=None),
             codes=tuple(dict.fromkeys(cause.code for cause in costliest)),
             leading=next((short_of(cause.code, cause.name, cause.kind) for cause in costliest), ""),
         )  # fmt: skip

@@ -18,7 +18,7 @@ from lore.model.results.simulate import RuleResult, RulesResult, SimulateResult
 from lore.recording.corpus import is_stream
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
-from lore.report.sentences.findings import describe_interruption
+from lore.report.sentences import describe_interruption
 from lore.report.simulation import write_reliability, write_rules, write_simulated
 from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
@@ -34,22 +34,15 @@ class SimulateOptions(common.CommonOptions, frozen=True):
     last: flags.Last = False
     since: flags.Since = None
     cache: Annotated[
-        list[str] | None,
-        typer.Option("--cache", help="Simulate this cache (NAME, NAME:OPTION=VALUE,…), whoever served it; repeatable."),
+        list[str] | None, "Simulate this cache (NAME, NAME:OPTION=VALUE,…), whoever served it; repeatable."
     ] = None
-    what_if: Annotated[
-        list[str] | None,
-        typer.Option("--what-if", help="Simulate a change (ttl=1h, cause=CODE, …); without a value: every fix."),
-    ] = None
-    rules: Annotated[bool, typer.Option("--rules", help="Print the dated rules and prices instead.")] = False
-    rules_file: Annotated[
-        str | None, typer.Option("--rules-file", help="A TOML file of rules that override lore's own.")
-    ] = None
-    model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None
-    by: Annotated[
-        str | None,
-        typer.Option("--by", help="reliability: how often everything cached was read, by model, hour, gateway."),
-    ] = None
+    what_if: Annotated[list[str] | None, "Simulate a change (ttl=1h, cause=CODE, …); without a value: every fix."] = (
+        None
+    )
+    rules: Annotated[bool, "Print the dated rules and prices instead."] = False
+    rules_file: Annotated[str | None, "A TOML file of rules that override lore's own."] = None
+    model: Annotated[str | None, "With --rules: those that hold for this model."] = None
+    by: Annotated[str | None, "reliability: how often everything cached was read, by model, hour, gateway."] = None
     measured: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,13 +52,11 @@ class SimulateOptions(common.CommonOptions, frozen=True):
             "print measured reads next to predicted ones; repeatable.",
         ),
     ] = None
-    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost tokens.")] = False
+    every: Annotated[bool, "--all", "Show every turn; default: those that lost tokens."] = False
     report: flags.Page = None
     open_page: flags.Open = False
     redact: flags.Redact = False
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Answer in JSON; of several caches in JSON Lines, one object a cache.")
-    ] = False
+    as_json: Annotated[bool, "--json", "Answer in JSON; of several caches in JSON Lines, one object a cache."] = False
     format: flags.Format = None
     dialect: flags.Dialect = None
     audience: flags.For = None
@@ -146,7 +137,7 @@ def _answer(
             common.tell(describe_interruption(result.interrupted))
         if page is not None and not result.interrupted:
             from lore.commands.pages import write_pages
-            from lore.report.html.answers import introduce_simulation
+            from lore.report.html.page import introduce_simulation
 
             write_pages(
                 page, introduce_simulation(result), page_files, context, verbose=options.verbose, colour=options.color,

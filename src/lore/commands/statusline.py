@@ -1,7 +1,11 @@
-"""`lore statusline`: one line about the running session.
+"""`lore statusline`, one line about the running session, and the judging of a running session, also for `lore watch`.
 
 The line is made in `run/status_file.py`, which a call without options runs alone; this module has the options, JSON,
 and judging in the background.
+
+A log is judged whole each time that it changed, like any other recording, so that these commands and `lore check`
+agree, also after a rotation. A last line that is still being written is a problem of the recording, and changes
+nothing. Cost: O(bytes of the log), 30 MB a second.
 """
 
 from __future__ import annotations
@@ -11,40 +15,79 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from types import MappingProxyType
+from typing import Annotated, NamedTuple
 
 import typer
 
 from lore.commands import common, flags
 from lore.errors import LoreError
+from lore.judge.running import RunningSums
+from lore.model.cause import Place
+from lore.model.jsonslice import is_json
+from lore.model.ledger import LedgerRow
+from lore.model.results.live import running_session
+from lore.model.running import LastBreak, RunningTotals
+from lore.recording import corpus
+from lore.recording.agents.logs import Surroundings
+from lore.recording.agents.sessions import newest_of_agents, newest_of_project
+from lore.recording.base import Problems, collected_seldom, load_plugins
+from lore.recording.opening import Options
+from lore.report.sentences import worded_break
+from lore.report.status_line import DEFAULT, PARTS, client_and_path, parts_of
 from lore.run import status_file
+from lore.run.arguments import no_session_of_project
+from lore.run.checking.verdicts import verdicts
+from lore.run.rules import Dated
 
-if TYPE_CHECKING:
-    from lore.recording.agents.logs import Surroundings
-    from lore.recording.opening import Options
-    from lore.run.rules import Dated
+
+class RunningLog(NamedTuple):
+    """A log that was judged."""
+
+    running: RunningTotals
+    rows: tuple[LedgerRow, ...] = ()
+    breaks: Mapping[int, LastBreak] = MappingProxyType({})  # cache breaks, by the place of their row
+
+
+def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
+    """Judge the whole log; without a complete line the totals are empty. Raises LoreError for an unreadable one."""
+    load_plugins()
+    with collected_seldom():
+        opened = corpus.open_head(path)
+        head = opened.head
+        if not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head)):  # part of a line
+            return RunningLog(RunningTotals(""))
+        recording = options.open(path, Problems(), opened=opened)
+        sums = RunningSums(dated.rules, worded_break)
+        steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, audience="user"))
+        rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
+        return RunningLog(sums.result(recording.reader.name, recording.state.id or ""), rows, sums.breaks)
+
+
+def newest_session(surroundings: Surroundings, *, machine: bool) -> str | None:
+    """Return the newest session of the current project, else (`machine`) of all; None without sessions."""
+    log = newest_of_project(surroundings) or (newest_of_agents(surroundings) if machine else None)
+    return None if log is None else log.file.path
 
 
 def run(
     path: Annotated[
         str | None,
-        typer.Argument(
-            help="A recording, or a project's folder (its newest session); default: the session that stdin names."
-        ),
+        "path",
+        "A recording, or a project's folder (its newest session); default: the session that stdin names.",
     ] = None,
     parts: Annotated[
-        str | None, typer.Option("--format", help="Parts: model, prompt, read, again, expires, break, cost, context.")
+        str | None, "--format", "Parts: model, prompt, read, again, expires, break, cost, context."
     ] = None,
     width: Annotated[
         int | None, typer.Option("--width", min=1, help="Columns of the line at most; default: COLUMNS.")
     ] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour; default: for Claude Code, and on a terminal.")
-    ] = None,
+    color: Annotated[bool | None, "--color/--no-color", "Colour; default: for Claude Code, and on a terminal."] = None,
     redact: flags.Redact = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, judged to the log's end.")] = False,
-    install: Annotated[bool, typer.Option("--install", help="Print settings for Claude Code and tmux.")] = False,
+    as_json: Annotated[bool, "--json", "Answer in JSON, judged to the log's end."] = False,
+    install: Annotated[bool, "Print settings for Claude Code and tmux."] = False,
     refresh: Annotated[bool, typer.Option("--refresh", hidden=True)] = False,
     config: flags.Config = None,
 ) -> int:
@@ -55,8 +98,6 @@ def run(
     alone; when the log has grown, a background process judges it again, and the line says `judging …` until then.
     Subagents that have logs of their own are not in the sums.
     """
-    from lore.report.status_line import DEFAULT, PARTS, client_and_path, parts_of
-
     if install:
         sys.stdout.write(_settings())
         return 0
@@ -66,12 +107,6 @@ def run(
     if not (as_json or refresh):
         sys.stdout.write(status_file.line(path or "", part_names, width=width, colour=color, redact=redact))
         return 0
-    from lore.model.results.live import running_session
-    from lore.recording import corpus
-    from lore.recording.opening import Options
-    from lore.run.recent import no_session_of_project
-    from lore.run.rules import Dated
-    from lore.run.running import judge_running
 
     loaded, surroundings = common.find_settings(config), common.surroundings()
     options, dated = Options(rules=loaded.settings.assemble), Dated.of(loaded)
@@ -88,7 +123,6 @@ def run(
 
 def _log_of(name: str, surroundings: Surroundings) -> str | None:
     """Return a log; of a folder the newest session of its project."""
-    from lore.run.running import newest_session
 
     if os.path.isdir(name):
         return newest_session(surroundings._replace(folder=os.path.abspath(name)), machine=False)
@@ -110,9 +144,6 @@ def refresh_status(name: str, folder: str, options: Options, dated: Dated, surro
 
 def keep_status(folder: str, path: str, options: Options, dated: Dated) -> status_file.KeptStatus:
     """Judge a log and write the result to the status folder; for a log that cannot be judged, one without figures."""
-    from lore.model.running import RunningTotals
-    from lore.recording import corpus
-    from lore.run.running import judge_running
 
     began, (size, written) = time.time(), status_file.stamp_of(path) or (0, 0)
     try:

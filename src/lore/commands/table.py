@@ -45,7 +45,7 @@ COMMANDS: dict[str, CommandRow] = {
     "sessions": CommandRow(LOOK, "spending", "List the sessions that agents keep here, the newest first.", (
         ("sessions", "all sessions on this machine, newest first"),
         ("sessions --agent codex --since 1d", "of one agent, written today"),
-    )),
+    ), "spending:sessions"),
     "watch": CommandRow(
         LOOK, "running",
         "Show the running session: prompt size, read and re-billed per turn, cache expiry, last break, what to do.", (
@@ -74,7 +74,7 @@ COMMANDS: dict[str, CommandRow] = {
     "report": CommandRow(LOOK, "reports", "Write recordings in a form that another program shows.", (
         ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),
         ("report --format trace --last --redact -o trace.json", "the newest session, without content"),
-    )),
+    ), "spending:report"),
     "check": CommandRow(JUDGE, "check", "Find cache breaks in recordings: the cause, cost and fix of each.", (
         ("check fixtures/recordings", "exit code 1 if a recording wastes its cache"),
         ("check --last", "the newest session of an agent in this project"),
@@ -136,7 +136,7 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "schema": CommandRow(
         ABOUT, "reports", "Print the JSON Schema of a result.",
-        (("schema check", "the schema of `lore check --json`"),),
+        (("schema check", "the schema of `lore check --json`"),), "about:schema",
     ),
     "guide": CommandRow(
         ABOUT, "start", "Read the manual, one page per subject.",

@@ -14,9 +14,9 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from itertools import groupby
-from typing import Any, cast, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.core import CompletionItem, TyperCommand, TyperGroup  # pyright: ignore[reportPrivateImportUsage]
@@ -190,28 +190,46 @@ def _build_command(name: str, row: CommandRow) -> Any:
         app.command(name, cls=LeafCommand, context_settings=settings)(command)
         return get_command(app)
     for command in app.registered_commands:
-        command.cls = LeafCommand
+        command.cls, command.callback = LeafCommand, _with_parameters(command.callback)
     app.info.cls = Branch
     app.info.no_args_is_help = False
     return get_group(app)
 
 
 def _with_parameters(command: Any) -> Callable[..., int]:
-    """Return a command that takes options (`takes`) as a function with a parameter for each of their fields."""
+    """Return a command as Typer reads it: a parameter for each field of its options (`takes`), or for each of its own.
+
+    The texts of an annotation are the option's names, or what stands for an argument, and then the help. An option
+    without a name has that of its parameter.
+    """
     options = getattr(command, "options", None)
-    if options is None:
-        return command
-    hints = get_type_hints(options, localns={"typer": typer, "flags": flags}, include_extras=True)
+    hints = get_type_hints(options or command, localns={"typer": typer, "flags": flags}, include_extras=True)
+    hints = {name: _with_help(name, hint) for name, hint in hints.items()}
 
     def run(**values: Any) -> int:
-        return command(options(**values))
+        return command(**values) if options is None else command(options(**values))
 
     run.__doc__, run.__module__, run.__name__ = command.__doc__, command.__module__, command.__name__
     run.__annotations__ = {**hints, "return": "int"}
-    names, defaults = options.__struct_fields__, options.__struct_defaults__
-    defaults = [Parameter.empty] * (len(names) - len(defaults)) + [*defaults]
+    if options is None:
+        defaults = {name: parameter.default for name, parameter in signature(command).parameters.items()}
+    else:
+        names, values = options.__struct_fields__, options.__struct_defaults__
+        defaults = dict(zip(names, [Parameter.empty] * (len(names) - len(values)) + [*values], strict=True))
     run.__signature__ = Signature([  # read by Typer
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
-        for name, default in zip(names, defaults, strict=True)
+        for name, default in defaults.items()
     ])  # fmt: skip
     return run
+
+
+def _with_help(name: str, hint: Any) -> Any:
+    """Return the annotation of a parameter in which texts have become Typer's option or argument."""
+    texts = [text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)]
+    if not texts:
+        return hint
+    *names, help_text = texts
+    if names and not names[0].startswith("-"):
+        metavar = None if names[0] == name else names[0]
+        return Annotated[hint.__origin__, typer.Argument(metavar=metavar, help=help_text)]
+    return Annotated[hint.__origin__, typer.Option(*(names or [f"--{name.replace('_', '-')}"]), help=help_text)]

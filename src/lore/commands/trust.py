@@ -6,8 +6,6 @@ import os
 from contextlib import suppress
 from typing import Annotated
 
-import typer
-
 from lore.commands import flags
 from lore.commands.common import answer, find_settings, refuse
 from lore.compaction.settings import outside_settings
@@ -21,13 +19,10 @@ from lore.trust import Approval, State, approvals, approve, real_path, remove
 
 def run(
     folder: Annotated[
-        str | None,
-        typer.Argument(metavar="FOLDER", help="A folder with settings; default: that of the settings in force here."),
+        str | None, "FOLDER", "A folder with settings; default: that of the settings in force here."
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="List approvals; approve nothing.")] = False,
-    removing: Annotated[
-        bool, typer.Option("--remove", help="Remove the approval of the folder, which need not exist any more.")
-    ] = False,
+    listing: Annotated[bool, "--list", "List approvals; approve nothing."] = False,
+    removing: Annotated[bool, "--remove", "Remove the approval of the folder, which need not exist any more."] = False,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:

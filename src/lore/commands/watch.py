@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Annotated, NamedTuple, TypeAlias
 
-import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from lore.commands import common, flags
+from lore.commands.statusline import RunningLog, judge_running, newest_session
 from lore.errors import LoreError
 from lore.model.ledger import LedgerRow
 from lore.model.results.live import running_session
@@ -31,7 +31,6 @@ from lore.report.plain import counted, local_time, visible
 from lore.report.redacted import redacted
 from lore.report.status_line import ClientStatus, LineFacts, clock, percent, short, status_line
 from lore.run.rules import Dated
-from lore.run.running import RunningLog, judge_running, newest_session
 from lore.run.spending.ledgers import states_of_files
 
 LOOKED = 10.0  # seconds between two searches for a newer session
@@ -45,10 +44,9 @@ SOON = 120.0  # seconds before the cache expires in which a user can still do so
 
 def run(
     path: Annotated[
-        str | None,
-        typer.Argument(help="A recording, or a project's folder; default: this project's newest session, else any."),
+        str | None, "path", "A recording, or a project's folder; default: this project's newest session, else any."
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="No screen: a line of JSON at each change.")] = False,
+    as_json: Annotated[bool, "--json", "No screen: a line of JSON at each change."] = False,
     redact: flags.Redact = False,
     config: flags.Config = None,
 ) -> int:
@@ -185,7 +183,15 @@ class WatchScreen:
         sizes = sizes[-min(POINTS, self._console.width) :]
         peak = max(sizes, default=0) or 1
         bars = "".join(BARS[size * (len(BARS) - 1) // peak] for size in sizes)
-        head = Group(*self._figures(look, log), Text(), Text(bars, "cyan"), Text())
+        now, running = self._clock(), redacted(log.running) if self._redact else log.running
+        name = corpus.show(look.path) if self._redact or not look.title else look.title
+        status = LineFacts(running, ClientStatus(), now, redact=self._redact)
+        parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
+        lines = [Text.from_ansi(status_line(status, names, colour=True)) for names in parts]
+        head = Group(
+            Text(session_line(running, name, look.note), "bold"), Text(), *lines, Text(advice(running, now), "green"),
+            Text(), Text(bars, "cyan"), Text(),
+        )  # fmt: skip
         rows = max(1, self._console.height - len(self._console.render_lines(head)) - 1)
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in HEADS:
@@ -194,18 +200,6 @@ class WatchScreen:
             cells = turn_cells(log.rows[number], log.breaks.get(number), redact=self._redact)
             table.add_row(*map(Text, cells), style="bold yellow" if cells[-1] else "")
         return Group(head, table)
-
-    def _figures(self, look: WatchLook, log: RunningLog) -> list[RenderableType]:
-        now, running = self._clock(), redacted(log.running) if self._redact else log.running
-        name = corpus.show(look.path) if self._redact or not look.title else look.title
-        status = LineFacts(running, ClientStatus(), now, redact=self._redact)
-        parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
-        return [
-            Text(session_line(running, name, look.note), "bold"),
-            Text(),
-            *(Text.from_ansi(status_line(status, names, colour=True)) for names in parts),
-            Text(advice(running, now), "green"),
-        ]
 
 
 # words: terminal control characters are made visible, times of day are local
@@ -242,9 +236,6 @@ def turn_cells(row: LedgerRow, cache_break: LastBreak | None, *, redact: bool) -
     if cache_break is not None:
         rebilled = f"{cache_break.lost_tokens:,}" + (f" ${cache_break.dollars:,.2f}" if cache_break.dollars else "")
         cause = cache_break.plain if redact else cache_break.says
-    cells = (name, local_time(row.at), _tokens(size), _tokens(read), share, rebilled, cause)
+    tokens = ("?" if count is None else short(count) for count in (size, read))
+    cells = (name, local_time(row.at), *tokens, share, rebilled, cause)
     return tuple(map(visible, cells))
-
-
-def _tokens(count: int | None) -> str:
-    return "?" if count is None else short(count)

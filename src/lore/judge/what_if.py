@@ -18,6 +18,7 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
@@ -265,7 +266,7 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     """
     counts = other.change_counts
     if counts.already and not counts.changed:
-        saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
+        saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="", changes_nothing=True)
         return saving, list(_notes(saving, counts))
     more, changed_turns, costs = list[int](), list[PaidTurn](), list[tuple[float, float]]()
     for paid, before, after in zip(base.turns, base.result.turns, other.result.turns, strict=True):
@@ -282,7 +283,12 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
         if clients != {"claude-code"}:
             clients = {"" if turn.audience == "author" else "unknown" for turn in changed_turns}
         fix = _LIFETIME_FIXES.get((text.replace(" ", ""), clients.pop()), "") if len(clients) == 1 else ""
-    saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix=fix)
+    key = text.partition("=")[0].strip()
+    idle = saved is None if key == "model" else not counts.changed and not more
+    saving = Saving(
+        change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix=fix,
+        changes_nothing=True if key in _HOLDS and not counts.already and idle else UNSET,
+    )  # fmt: skip
     notes = list(_notes(saving, counts))
     contradicted = sum(turn.contradicted for turn in base.turns)
     if contradicted:
@@ -366,8 +372,7 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
     elif already and counts.already:
         both = counts.already + counts.changed
         yield f"{saving.change} is what was recorded in {counts.already:,} of {turns_of(both)}, which stay as they are"
-    idle = saving.saved is None if key == "model" else not counts.changed and not saving.turns
-    if key in _HOLDS and not counts.already and idle:
+    if saving.changes_nothing is True and not counts.already:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
 
@@ -375,7 +380,10 @@ def compute_speed_saving(base: SimulatedRun) -> NotedSaving:
     """Return what the same requests save without fast mode and priority processing."""
     more = [turn.speed for turn in base.turns if turn.speed > 0]
     fix = "Switch fast mode off (/fast in Claude Code), or leave `speed` and `service_tier` out." if more else ""
-    saving = Saving(change=SPEED, turns=len(more), tokens=0, currency=CURRENCY, saved=sum_known(more) or 0.0, fix=fix)
+    saving = Saving(
+        change=SPEED, turns=len(more), tokens=0, currency=CURRENCY, saved=sum_known(more) or 0.0, fix=fix,
+        changes_nothing=UNSET if more else True,
+    )  # fmt: skip
     return saving, [] if more else [f"{SPEED} is what was recorded: no turn cost more for its speed"]
 
 
@@ -396,7 +404,11 @@ def compute_cause_saving(base: SimulatedRun, text: str) -> NotedSaving:
     saving = _saving(base, without, text)
     small = sum(cause.code in named_codes and cause.is_small for cause in base.breaks)
     notes = [f"{text} is without {turns_of(small)} that lost hardly anything"] if small else []
-    return saving, [*notes, *([] if small and not saving.turns else _notes_on_causes(base, without, saving))]
+    if small and not saving.turns:
+        return saving, notes
+    matching = [cause for cause in (*base.breaks, *map(_missed, base.missed)) if without(cause)]
+    saving = replace(saving, changes_nothing=UNSET if matching else True)
+    return saving, [*notes, *_notes_on_causes(base, without, saving, matching)]
 
 
 def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
@@ -434,9 +446,10 @@ def _missed(cause: CauseResult) -> Break:
     return Break(cause.code, cause.kind, "certain", cause.section, cause.lost_tokens or 0)
 
 
-def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Iterator[str]:
-    """Yield why removing a cause saves nothing, or how sure the saving is."""
-    matching = [cause for cause in (*base.breaks, *map(_missed, base.missed)) if without(cause)]
+def _notes_on_causes(
+    base: SimulatedRun, without: _Match, saving: Saving, matching: Sequence[Break]
+) -> Iterator[str]:  # fmt: skip
+    """Yield why removing a cause saves nothing, or how sure the saving is; `matching` are those that are removed."""
     if not matching:
         yield f"{saving.change}: no turn has this cause"
     elif all(cause.code in UNEXPLAINED for cause in matching):

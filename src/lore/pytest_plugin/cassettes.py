@@ -28,7 +28,7 @@ from lore.errors import LoreError
 from lore.model.results import Finding
 from lore.pytest_plugin.recorder import MOVED, PROCESS
 from lore.report.console import Console
-from lore.report.forms.registry import REPORTS
+from lore.report.forms.base import REPORTS
 from lore.report.plain import visible
 from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext

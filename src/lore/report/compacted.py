@@ -12,11 +12,10 @@ from lore.model.codes import Problem
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
 from lore.report.commands import compaction_command, compaction_setting, in_shell
-from lore.report.console import Console, line
+from lore.report.console import Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, when
-from lore.report.sentences.findings import format_prices, format_usage
+from lore.report.sentences import format_prices, format_usage
 from lore.report.status_line import percent
-from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."
@@ -185,15 +184,6 @@ def _describe_summaries(outcome: TrialOutcome) -> str:
     )
 
 
-def _doubt_window(outcome: TrialOutcome) -> Iterator[str]:
-    """Yield why the model's window is larger than the assumed one, if the recording shows it."""
-    window, longest, model = outcome.settings.window, outcome.totals.without.largest_tokens, outcome.model
-    if "[1m]" in model and window != 1_000_000:
-        yield f"the model {model} has a window of 1,000,000 tokens: --window 1000000 tries that one"
-    elif longest > window:
-        yield f"the longest prompt has {longest:,} tokens, so the model's window is larger: --window tries another one"
-
-
 def trial_notes(outcome: TrialOutcome) -> Iterator[str]:
     """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
     settings, totals, distances = outcome.settings, outcome.totals, list[str]()
@@ -215,7 +205,12 @@ def trial_notes(outcome: TrialOutcome) -> Iterator[str]:
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
     if settings.window and totals.turns:
         yield f"assumes a window of {settings.window:,} tokens: an overflow is a prompt of over {cap:,}, {CALM} % of it"
-        yield from _doubt_window(outcome)
+        longest = totals.without.largest_tokens
+        if "[1m]" in outcome.model and settings.window != 1_000_000:
+            yield f"the model {outcome.model} has a window of 1,000,000 tokens: --window 1000000 tries that one"
+        elif longest > settings.window:
+            found = f"the longest prompt has {longest:,} tokens, so the model's window is larger"
+            yield f"{found}: --window tries another one"
         if any(event.trigger == "overflow" for event in outcome.triggers):
             yield compaction_setting(outcome.format, settings.window)
     if totals.fired:

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from lore.judge.measures import LEAST_SESSIONS
 from lore.model.fact import format_money, join_names
 from lore.model.results.overview import Comparison, Measure, MeasureSide, Outcome, Spending
-from lore.report.console import Console, line
+from lore.report.console import Console, TableColumn, line, write_table
 from lore.report.overview import cost_of, rebilled_of
 from lore.report.plain import counted, day_of
-from lore.report.sentences.spending import count_of_tokens, describe_change, label_of
-from lore.report.table import TableColumn, write_table
+from lore.report.sentences import count_of_tokens, describe_change, label_of
 
 _CAUSES = 8  # shown without -v
 _NAMED = 3  # of them in sentences

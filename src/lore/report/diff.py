@@ -8,11 +8,11 @@ from lore.judge.prices import sum_known
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_share
-from lore.model.results import CauseResult, DiffResult, DivergenceResult, PromptLengths
+from lore.model.results import CauseResult, DiffResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of, turn_of
-from lore.report.sentences.findings import format_fix, format_loss, format_usage, in_dollars, split_message
+from lore.report.sentences import format_fix, format_loss, format_usage, in_dollars, split_message
 
 _INDENT = 13  # columns before the text of a row
 _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)
@@ -51,14 +51,12 @@ class DiffWriter:
             self._shown_pairs += 1
             self._leading += [leading] if leading is not None and leading.lost_tokens else []
         self._write_heading(diff)
+        first, last = self._write_prompt, self._write_usage
         if _is_outside_recorded_bytes(diff):
-            self._write_usage(diff)
-            self._write_causes(diff, leading)
-            self._write_prompt(diff)
-        else:
-            self._write_prompt(diff)
-            self._write_causes(diff, leading)
-            self._write_usage(diff)
+            first, last = last, first
+        first(diff)
+        self._write_causes(diff, leading)
+        last(diff)
         self._write_end(diff)
         if not self._verbose:
             self._written |= {text for cause in diff.causes for text in (cause.code, cause.fix)}
@@ -107,7 +105,12 @@ class DiffWriter:
         if diff.divergence is not None:
             place = f"from its byte {diff.divergence.offset:,} (byte {diff.divergence.prompt_offset:,} of the prompt)"
             self._write_row("differs", f"{diff.divergence.path}, {place}")
-            _write_both_sides(diff.divergence, self._out)
+            sides = diff.divergence.left, diff.divergence.right
+            shared_bytes = common_prefix(*map(str.encode, sides))
+            shared = len(sides[0].encode()[:shared_bytes].decode("utf-8", "ignore"))
+            for sign, text, style in zip("-+", sides, ("red", "green"), strict=True):
+                parts = ("…" + text[:shared], "dim"), (text[shared:], style), ("…" if text else "(ends here)", "dim")
+                self._out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
     def _write_causes(self, diff: DiffResult, leading: CauseResult | None) -> None:
         """Write each cause with its cost and its fix; a cause that an earlier pair has is written in short."""
@@ -127,8 +130,9 @@ class DiffWriter:
             if cause.is_break and cause is not leading:
                 self._write_row("", "its loss is counted with another cause of this cache break")
             elif cause.lost_tokens:
-                size = "" if cause.tokens == "recorded" else _describe_bytes(cause)
-                self._write_row("", format_loss(cause) + size, "bold")
+                size = f"; {counted(cause.lost_bytes or 0, 'byte')} of the previous prompt follow the change"
+                is_shown = cause.tokens != "recorded" and cause.lost_bytes
+                self._write_row("", format_loss(cause) + (size if is_shown else ""), "bold")
             if cause.fix not in self._written and (cause.is_break or cause.kind != "expected"):
                 self._write_row("", ": ".join(format_fix(cause)), "green")
 
@@ -188,17 +192,3 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     if any(cause.code in _SPELLING for cause in diff.causes):
         text += f"; {lengths.canonical_common_prefix_bytes:,} bytes in canonical form"
     return text
-
-
-def _write_both_sides(where: DivergenceResult, out: Console) -> None:
-    left_bytes, right_bytes = where.left.encode(), where.right.encode()
-    shared = len(left_bytes[: common_prefix(left_bytes, right_bytes)].decode("utf-8", "ignore"))
-    for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
-        end = "…" if text else "(ends here)"
-        parts = ("…" + text[:shared], "dim"), (text[shared:], style), (end, "dim")
-        out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
-
-
-def _describe_bytes(cause: CauseResult) -> str:
-    """Return the bytes of the previous prompt after a change, to follow an estimated loss."""
-    return f"; {counted(cause.lost_bytes, 'byte')} of the previous prompt follow the change" if cause.lost_bytes else ""

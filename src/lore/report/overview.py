@@ -14,23 +14,12 @@ from lore.judge.sums import UNSURE, is_part, reads_nothing, rebilled_dollars, re
 from lore.model.codes import SEVERITY, CauseKind
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.ledger import UnknownPart
-from lore.model.results.overview import (
-    CauseSession,
-    GroupBy,
-    InheritedRequests,
-    Overview,
-    PlanLimit,
-    Spending,
-    SpendingCause,
-    SpendingSession,
-)
+from lore.model.results import overview as results
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
-from lore.report.console import Console, line
+from lore.report.console import Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, day_of, last_part, local_time
-from lore.report.sentences.findings import FAST, FAST_FIX, describe_surcharges
-from lore.report.sentences.spending import describe_change, label_of
+from lore.report.sentences import FAST, FAST_FIX, describe_change, describe_surcharges, label_of
 from lore.report.status_line import percent, short
-from lore.report.table import Cell, TableColumn, write_table
 
 _CAUSES = 4  # shown without -v
 _ACTIONS = 2  # shown
@@ -65,7 +54,7 @@ COST_PARTS = {  # fields of `Spending`
 }  # fmt: skip
 
 
-def write_overview(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool = False) -> None:
+def write_overview(result: results.Overview, out: Console, choice: OverviewSelection, *, verbose: bool = False) -> None:
     """Write the overview; `verbose` adds all causes, the parts of the cost and the sizes of prompts."""
     total = result.total
     span = span_in_words(result.since, result.until)
@@ -119,7 +108,7 @@ def span_in_words(since: float | None, until: float | None) -> str:
     return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
 
 
-def unpriced_parts(*groups: Spending) -> str:
+def unpriced_parts(*groups: results.Spending) -> str:
     """Return which requests the cost of groups holds in part or not at all; empty if it holds all of them."""
 
     def total(name: str) -> int:
@@ -138,7 +127,7 @@ def unpriced_parts(*groups: Spending) -> str:
     return f"not in the cost: {', '.join(parts)}" if parts else ""
 
 
-def describe_inherited(inherited: InheritedRequests) -> str:
+def describe_inherited(inherited: results.InheritedRequests) -> str:
     """Return how many requests forks inherited from sessions without a log, and what these cost."""
     is_one = inherited.sessions == 1
     sessions = "a session whose log is" if is_one else f"{inherited.sessions:,} sessions whose logs are"
@@ -157,7 +146,7 @@ def money(dollars: float, *, is_part: object = False) -> str:
     return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
 
 
-def cost_of(spending: Spending) -> str:
+def cost_of(spending: results.Spending) -> str:
     """Return what requests cost; if no price is known, how many tokens they sent."""
     if spending.dollars is not None:
         return money(spending.dollars, is_part=is_part(spending))
@@ -165,7 +154,7 @@ def cost_of(spending: Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 
 
-def few_counted(spending: Spending) -> str:
+def few_counted(spending: results.Spending) -> str:
     """Return how many requests have recorded input tokens, if that is less than half of them; else an empty text."""
     billed = spending.billed_requests
     is_few = 0 < 2 * billed < spending.requests
@@ -177,13 +166,13 @@ def tokens_of(count: int | None) -> str:
     return "unknown" if count is None else short(count)
 
 
-def share_read(spending: Spending) -> str:
+def share_read(spending: results.Spending) -> str:
     """Return the share of all prompts that was read from a cache; a dash if no usage says it."""
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return percent(spending.read_tokens / tokens) if tokens else "-"
 
 
-def rebilled_of(spending: Spending) -> str:
+def rebilled_of(spending: results.Spending) -> str:
     """Return the re-billed part: money if a price is known, else a count of tokens; a dash for nothing."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if dollars:
@@ -191,7 +180,7 @@ def rebilled_of(spending: Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "-"
 
 
-def describe_rebilled_part(spending: Spending) -> str:
+def describe_rebilled_part(spending: results.Spending) -> str:
     """Return how much of the cost was re-billed; empty if no request has tokens."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
@@ -205,7 +194,9 @@ def describe_rebilled_part(spending: Spending) -> str:
     return "re-billed: nothing" if spending.requests > spending.unbilled else ""
 
 
-def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
+def write_groups(
+    groups: Sequence[results.Spending], by: results.GroupBy | None, out: Console, *, home: str = ""
+) -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
     visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
     rows = list[tuple[str, ...]]()
@@ -235,7 +226,7 @@ def week_of(text: str) -> str:
     return f"week of {day - timedelta(day.weekday())}"
 
 
-def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
+def _describe_totals(result: results.Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
     total, recorded_costs = result.total, list[str]()
     for agent in result.agents:
@@ -249,7 +240,18 @@ def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
         larger = f"; with the larger cost of each agent {money(most, is_part=is_part(total))}" if is_more else ""
         yield f"as the agents recorded it: {'; '.join(recorded_costs)}{larger}"
     yield from describe_surcharges(total.surcharges)
-    yield from (_describe_limit(limit, result.until or 0.0) for limit in result.limits)
+    for limit in result.limits:
+        window, wait_seconds = (
+            _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours"),
+            limit.resets_at - (result.until or 0.0),
+        )
+        is_soon = wait_seconds < 86_400  # noqa: PLR2004 - seconds of a day
+        resets = local_time(limit.resets_at, "%H:%M" if is_soon else "%Y-%m-%d %H:%M")
+        wait = f" (in {format_duration(wait_seconds)})" if is_soon else ""
+        cost = "" if limit.dollars is None else f", {money(limit.dollars)}"
+        usage = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
+        left = f"{max(0.0, 100 - limit.used_percent):.0f} % of {window} left"
+        yield f"{limit.agent}: {left}, resets {resets}{wait}{usage}"
     if total.dollars:
         sizes = {words: getattr(total, name) or 0.0 for name, words in COST_PARTS.items() if name not in _KINDS}
         sizes["re-billed"] = rebilled_dollars(total) or 0.0
@@ -266,7 +268,7 @@ def _describe_totals(result: Overview, *, verbose: bool) -> Iterator[str]:
         yield f"{counted(total.compactions, 'compaction')} that a request followed"
 
 
-def _compare_with_previous(result: Overview) -> Iterator[str]:
+def _compare_with_previous(result: results.Overview) -> Iterator[str]:
     """Yield what requests cost in the same length of time before, and why the cost changed."""
     previous = result.before
     if previous is None:
@@ -285,18 +287,7 @@ def _compare_with_previous(result: Overview) -> Iterator[str]:
         yield from describe_change("now", result.change, previous, result.total)
 
 
-def _describe_limit(limit: PlanLimit, now: float) -> str:
-    """Return the unused part of a plan's window, when it resets, and the requests sent in it."""
-    window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
-    is_soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
-    resets = local_time(limit.resets_at, "%H:%M" if is_soon else "%Y-%m-%d %H:%M")
-    wait = f" (in {format_duration(limit.resets_at - now)})" if is_soon else ""
-    cost = "" if limit.dollars is None else f", {money(limit.dollars)}"
-    usage = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
-    return f"{limit.agent}: {max(0.0, 100 - limit.used_percent):.0f} % of {window} left, resets {resets}{wait}{usage}"
-
-
-def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
+def _write_rebilled(result: results.Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
     total, dollars = result.total, rebilled_dollars(result.total)
     if text := describe_rebilled_part(total):
@@ -309,7 +300,7 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
     if dollars:
         parts = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
         out.print("  " + ", ".join(f"{words} {money(part)}" for words, part in parts.items() if part))
-    rows, other_causes = list[tuple[Cell, ...]](), list[SpendingCause]()
+    rows, other_causes = list[tuple[Cell, ...]](), list[results.SpendingCause]()
     for cause in result.causes:
         if verbose or (len(rows) < _CAUSES and not 0 < (cause.dollars or 0.0) < _CENT):
             says = f"{cause.says}{label_of(cause)}, {_count_places(cause)}"
@@ -336,7 +327,7 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
         write_command(_check_command(costliest, choice), out)
 
 
-def _count_places(cause: SpendingCause, most: CauseSession | None = None) -> str:
+def _count_places(cause: results.SpendingCause, most: results.CauseSession | None = None) -> str:
     """Return in how many sessions or turns a cause occurred; `most`: also where it cost most."""
     project = last_part(most.project or "") if most is not None else ""
     if cause.sessions < 2:  # noqa: PLR2004 - one session
@@ -345,14 +336,14 @@ def _count_places(cause: SpendingCause, most: CauseSession | None = None) -> str
     return f"in {cause.sessions:,} sessions" + (f" (the costliest: {facts})" if facts else "")
 
 
-def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
+def _check_command(cause: results.SpendingCause, choice: OverviewSelection) -> str:
     """Return the command that shows a cause in its costliest session; its page if the path cannot be typed."""
     quoted_path = "" if cause.most is None else in_shell(cause.most.path, choice.home)
     shows_notes = " -v" if SEVERITY[cause.kind] == "note" else ""
     return f"lore check {quoted_path} --select {cause.code}{shows_notes}" if quoted_path else cause.command
 
 
-def _sum_amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
+def _sum_amounts(causes: Sequence[results.SpendingCause]) -> tuple[str, str]:
     """Return the cost and the tokens of causes."""
     amounts = [cause.dollars for cause in causes if cause.dollars is not None]
     is_part = any(cause.unpriced_tokens for cause in causes)
@@ -368,17 +359,25 @@ class Action(NamedTuple):
     weight: tuple[float, float]  # dollars and tokens that it is expected to save, against other actions
 
 
-def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
+def actions_of(result: results.Overview, choice: OverviewSelection) -> list[Action]:
     """Return what to change, the action that is expected to save most first; those that save little are left out."""
-    groups: dict[tuple[str, CauseKind], list[SpendingCause]] = {}  # causes that one action removes
+    groups: dict[tuple[str, CauseKind], list[results.SpendingCause]] = {}  # causes that one action removes
     for cause in (*result.causes, *result.missed):
         if not cause.fix.startswith("nothing"):
             groups.setdefault((cause.fix, cause.kind), []).append(cause)
-    actions = [
-        _remove_causes(causes, choice, "re-billed" if causes[0] in result.causes else "that a cache could have saved")
-        for causes in groups.values()
-        if not _is_little(causes, result.total)
-    ]
+    actions = list[Action]()
+    for causes in groups.values():
+        if _is_little(causes, result.total):
+            continue
+        first, (cost, tokens), what = causes[0], _sum_amounts(causes), "that a cache could have saved"
+        if first in result.causes:
+            what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
+        share = _SAVES[first.kind] * (_SAVES_BY_AUTHOR if first.actor == "author" else 1.0)
+        amount = f"{tokens} tokens" if cost == "-" else cost
+        where = "" if len(causes) > 1 else f", {_count_places(first, first.most)}"
+        weight = sum(cause.dollars or 0.0 for cause in causes) * share, sum(cause.tokens for cause in causes) * share
+        reason = f"{amount} {what}: {join_names([cause.says for cause in causes], 2)}{where}"
+        actions.append(Action(first.fix, (reason,), _check_command(first, choice), weight))
     for extra in result.total.surcharges:
         if extra.name == FAST and extra.dollars >= _LITTLE * (result.total.dollars or 0.0):
             reason = f"{counted(extra.requests, 'request')} cost {money(extra.dollars)} more than at the list price"
@@ -396,25 +395,12 @@ def actions_of(result: Overview, choice: OverviewSelection) -> list[Action]:
     return sorted(actions, key=lambda action: action.weight, reverse=True)
 
 
-def _remove_causes(causes: Sequence[SpendingCause], choice: OverviewSelection, what: str) -> Action:
-    """Return the action that removes these causes, the costliest first."""
-    first, (cost, tokens) = causes[0], _sum_amounts(causes)
-    share = _SAVES[first.kind] * (_SAVES_BY_AUTHOR if first.actor == "author" else 1.0)
-    amount = f"{tokens} tokens" if cost == "-" else cost
-    if what == "re-billed":
-        what += f" as {first.kind}" if first.kind != UNSURE else ", no certain cause"
-    where = "" if len(causes) > 1 else f", {_count_places(first, first.most)}"
-    weight = sum(cause.dollars or 0.0 for cause in causes) * share, sum(cause.tokens for cause in causes) * share
-    reason = f"{amount} {what}: {join_names([cause.says for cause in causes], 2)}{where}"
-    return Action(first.fix, (reason,), _check_command(first, choice), weight)
-
-
-def _is_little(causes: Iterable[SpendingCause], total: Spending) -> bool:
+def _is_little(causes: Iterable[results.SpendingCause], total: results.Spending) -> bool:
     """Return whether causes cost something, and less than 1 % of all."""
     return 0 < sum(cause.dollars or 0.0 for cause in causes) < _LITTLE * (total.dollars or 0.0)
 
 
-def _write_actions(result: Overview, out: Console, choice: OverviewSelection) -> None:
+def _write_actions(result: results.Overview, out: Console, choice: OverviewSelection) -> None:
     """Write the first two things to change, and the session that cost most."""
     actions, biggest = actions_of(result, choice)[:_ACTIONS], result.biggest
     out.print()
@@ -434,7 +420,7 @@ def _write_actions(result: Overview, out: Console, choice: OverviewSelection) ->
         write_command(choice.advice("lore simulate --what-if"), out)
 
 
-def _describe_biggest(biggest: SpendingSession) -> str:
+def _describe_biggest(biggest: results.SpendingSession) -> str:
     """Return the title of the session that cost most, its project, day and cost, and the size of its prompts."""
     cost = money(biggest.dollars or 0.0, is_part=biggest.at_least)
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
@@ -442,7 +428,7 @@ def _describe_biggest(biggest: SpendingSession) -> str:
     return f"{biggest.title or 'without a title'} ({facts})"
 
 
-def _write_no_requests(result: Overview, span: str, out: Console, choice: OverviewSelection) -> None:
+def _write_no_requests(result: results.Overview, span: str, out: Console, choice: OverviewSelection) -> None:
     """Write that there are no requests, and where to look for some."""
     if not result.looked:
         write_no_sessions(out)
@@ -478,7 +464,7 @@ def write_command(command: str, out: Console) -> None:
     out.print_whole(line((f"  {command}", "cyan")))
 
 
-def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> None:
+def _write_notes(result: results.Overview, out: Console, choice: OverviewSelection) -> None:
     """Write recordings that could not be read, problems, and logs that lore does not read."""
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))

@@ -40,22 +40,20 @@ from lore.model.results.simulate import GroupResult, ReliabilityResult, Simulate
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
 from lore.model.times import parse_timestamp
-from lore.report.sentences.findings import cause_result
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences import cause_in_words, cause_result
 
 T = TypeVar("T")
 
 # Members of request bodies in the known dialects. The members of a tool's schema are a writer's own: only these stay.
-_MEMBERS = frozenset(
-    ("messages", "input", "contents", "content", "parts", "text", "type", "role", "system",
-     "system_instruction", "systemInstruction", "instructions", "tools", "tool_calls", "toolSpec", "toolUse",
-     "toolResult", "functionDeclarations", "functionCall", "functionResponse", "function_call",
-     "function_response", "function", "name", "id", "call_id", "arguments", "output", "description",
-     "parameters", "input_schema", "inputSchema", "json", "properties", "required", "items", "enum",
-     "source", "data", "media_type", "image_url", "url", "thinking", "signature", "reasoning", "summary",
-     "tool_use_id", "tool_call_id", "cache_control", "cachePoint", "status", "is_error", "check", "exempt", "findings",
-     "toolConfig", "prompt_cache_key", "prompt_cache_retention", "store", "truncation")
-)  # fmt: skip
+_BODY_WORDS = """
+    messages input contents content parts text type role system system_instruction systemInstruction instructions
+    tools tool_calls toolSpec toolUse toolResult functionDeclarations functionCall functionResponse function_call
+    function_response function name id call_id arguments output description parameters input_schema inputSchema json
+    properties required items enum source data media_type image_url url thinking signature reasoning summary
+    tool_use_id tool_call_id cache_control cachePoint status is_error check exempt findings toolConfig
+    prompt_cache_key prompt_cache_retention store truncation
+"""
+_MEMBERS = frozenset(_BODY_WORDS.split())
 _PIECES = pattern(r"(\[\d*\]|\.)")
 # The words in names of public models and of their servers. A name with another word (the organisation of a fine-tuned
 # model, a private deployment) is content.
@@ -142,12 +140,12 @@ def redacted_error(error: LoreError) -> LoreError:
 _CLIENT = re.compile(r"[a-z][a-z-]{0,30}( \d[\d.]{0,20})?")  # its name, and the number of a release
 # Words of known formats for what started a compaction, the author of a message, why a response stopped, and
 # Anthropic's reasons of a miss; another word is content until it is known.
-_WORDS = frozenset(
-    ("overflow", "manual", "cadence", "gap", "auto", "user", "context_injection", "tick", "end_turn", "tool_use",
-     "max_tokens", "stop_sequence", "refusal", "pause_turn", "stop", "length", "tool_calls", "content_filter",
-     "interrupted", "tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
-     "previous_message_not_found")
-)  # fmt: skip
+_KNOWN_WORDS = """
+    overflow manual cadence gap auto user context_injection tick end_turn tool_use max_tokens stop_sequence refusal
+    pause_turn stop length tool_calls content_filter interrupted tools_changed system_changed messages_changed
+    model_changed unavailable previous_message_not_found
+"""
+_WORDS = frozenset(_KNOWN_WORDS.split())
 _OF_TOOLS = "no price is known for the provider's tools"
 
 
@@ -173,40 +171,35 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "own": str,  # lore's own words
     "file": str,  # as the user named it
 }
-FIELDS: dict[str, tuple[str, ...]] = {
-    "content": (
-        "message", "left", "right", "text_before", "text_after", "reason", "source", "project", "gateway", "server",
-        "failed", "signature", "media_type", "stop_reason", "Comparison.notes", "says", "tokens", "GroupResult.name",
-        "ReliabilityResult.name", "FoundSession.title", "PageSession.title", "Spending.title",
-        "SpendingSession.title", "names", "CauseResult.path", "ToolCall.name",
-    ),
-    "id": ("session", "origin", "session_id", "id", "response_id", "pruned", "uuid", "call_id"),
-    "chain": ("chain", "ChainResult.id", "PageSession.chains"),
-    "model": ("model", "models", "model_before"),
-    "path": ("json_path", "cached_to", "DivergenceResult.path", "LintBreakpoint.path", "PageTurn.path"),
-    "section": ("section",),
-    "word": (
-        "VerdictResult.reason", "UserMessage.source", "AssistantMessage.stop_reason", "CompactDivider.trigger",
-    ),
-    "client": ("client", "clients"),
-    "message": ("FoundSession.message", "Ledger.message"),
-    "server": ("MeasuredLog.server",),
-    "time": ("TurnResult.started_at", "TurnResult.ended_at"),
-    "own": (
-        "code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
-        "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "unit",
-        "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger", "answer",
-        "notes", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out", "started_at",
-        "estimated_tokens", "unpriced_tokens",
-        "ended_at", "written_at", "latest_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says",
-        "Loss.detail", "PageSession.leading", "LedgerRow.surcharge", "MissedRead.detail",
-    ),
-    "file": (
-        "path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name", "ComparedSide.name",
-        "MeasuredLog.name", "SpendingSession.path",
-    ),
-}  # fmt: skip
-ROWS = {field: row for row, fields in FIELDS.items() for field in fields}
+FIELDS = {  # separated by spaces
+    "content": """
+        message left right text_before text_after reason source project gateway server failed signature media_type
+        stop_reason Comparison.notes says tokens GroupResult.name ReliabilityResult.name FoundSession.title
+        PageSession.title Spending.title SpendingSession.title names CauseResult.path ToolCall.name
+    """,
+    "id": "session origin session_id id response_id pruned uuid call_id",
+    "chain": "chain ChainResult.id PageSession.chains",
+    "model": "model models model_before",
+    "path": "json_path cached_to DivergenceResult.path LintBreakpoint.path PageTurn.path",
+    "section": "section",
+    "word": "VerdictResult.reason UserMessage.source AssistantMessage.stop_reason CompactDivider.trigger",
+    "client": "client clients",
+    "message": "FoundSession.message Ledger.message",
+    "server": "MeasuredLog.server",
+    "time": "TurnResult.started_at TurnResult.ended_at",
+    "own": """
+        code codes name kind fix plain actor strength qualifiers fidelity confidence fingerprint format dialect
+        lacks sealed what agent title engine unit cache provider platform as_of by by_price currency change trigger
+        answer notes tokenizer relation bytes billed verdict dispute ruled_out started_at estimated_tokens
+        unpriced_tokens ended_at written_at latest_at UnreadLogs.message PredictedResult.reason ComparedCause.says
+        Loss.detail PageSession.leading LedgerRow.surcharge MissedRead.detail
+    """,
+    "file": """
+        path file looked command DryRunResult.session DiffSide.name ComparedSide.name MeasuredLog.name
+        SpendingSession.path
+    """,
+}
+ROWS = {field: row for row, fields in FIELDS.items() for field in fields.split()}
 
 
 def redacted(result: T) -> T:
@@ -329,8 +322,7 @@ def _redact_diff(diff: DiffResult) -> DiffResult:
     return replace(copy, left=left_side, right=right_side)
 
 
-def redacted_cause(cause: SpendingCause) -> SpendingCause:
-    """Return the cost of a cause in words, without the names in it except public models."""
+def _redact_cause(cause: SpendingCause) -> SpendingCause:
     most = None if cause.most is None else redacted(cause.most)
     return cause_in_words(replace(cause, names=list(map(_change_of_names(cause.code), cause.names)), most=most))
 
@@ -341,7 +333,7 @@ def _change_of_names(code: str) -> Callable[[str], str]:
 
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
-    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Overview: _redact_overview,
+    ColumnsResult: lambda columns: columns, SpendingCause: _redact_cause, Overview: _redact_overview,
     GroupResult: _redact_group, ReliabilityResult: _redact_group, SimulateResult: _redact_simulation,
     DiffResult: _redact_diff, RawBlock: lambda block: RawBlock(_redact_raw(block.json)),
     Loss: lambda loss: replace(loss, names=tuple(map(_change_of_names(loss.code), loss.names))),

@@ -1,33 +1,26 @@
-"""`lore simulate` in the terminal: turns as a table and a chart, sums, costs, savings, rules."""
+"""`lore simulate` in the terminal: turns as a table and a chart, measured reads, sums, costs, savings, rules."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
+from lore.errors import LoreError
 from lore.judge import what_if
 from lore.judge.messages import describe_ruled_out
 from lore.judge.prices import sum_known
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, Code, kind_in_words
-from lore.model.deferred import pattern
 from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
-from lore.report.console import WIDTH, Console, line
-from lore.report.measured import engine_measures
+from lore.plugins import entry_points
+from lore.report import sentences
+from lore.report.console import WIDTH, Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, format_count, path_below, when
-from lore.report.sentences.findings import (
-    describe_interruption,
-    describe_rebilled,
-    describe_surcharges,
-    format_prices,
-    format_usage,
-    in_dollars,
-    name_cause,
-)
-from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN, _BREAKS_SHOWN = 9, 20  # without -v
@@ -42,7 +35,6 @@ _UNITS = {
 }  # fmt: skip
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
-_WITHOUT_EFFECT = pattern("is what was recorded:|changes nothing here:|: no turn has this cause")  # of notes on changes
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
 _WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
@@ -73,13 +65,21 @@ def write_simulated(
             predicted = [turn.predicted.read_tokens or 0 for turn in result.turns]
             draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
-            out.print(line((describe_interruption(result.interrupted), "bold yellow")))
+            out.print(line((sentences.describe_interruption(result.interrupted), "bold yellow")))
         _write_cost(result, out)
         if not result.turns:
             out.print("no request is recorded: nothing can be predicted")
         elif not changes_only:
             _write_sums(result, out)
-            out.print(_describe_agreement(result.agreement))
+            agreement = result.agreement
+            text = " cannot be compared with usage: no two successive turns have usage"
+            if agreement.turns:
+                share, turn_count = (
+                    _percent(agreement.within_2_percent / agreement.turns),
+                    counted(agreement.turns, "turn"),
+                )
+                text = f": within 2 % of the usage in {share} of {turn_count} that can be compared"
+            out.print(f"predictions{text}")
             if verbose:
                 _write_shares_read(result.reliability[:1], out)
             _write_groups([group for group in result.groups if verbose or group.by == "cause"], out)
@@ -147,7 +147,7 @@ def _format_turn(turn: results.SimulatedTurn) -> list[Cell]:
         return [*cells, "", "", ""]
     lost = f"{'~' if cause.tokens == 'estimated' else ''}{turn.lost_tokens:,}" if turn.lost_tokens else ""
     cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
-    return [(cell, _STYLES[cause.kind]) for cell in (*cells, lost, cost, name_cause(cause))]
+    return [(cell, _STYLES[cause.kind]) for cell in (*cells, lost, cost, sentences.name_cause(cause))]
 
 
 def _billed_read(turn: results.SimulatedTurn) -> int | None:
@@ -177,14 +177,14 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 def _write_cost(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        prices = format_prices(totals.by_price, totals.billed)
+        prices = sentences.format_prices(totals.by_price, totals.billed)
         missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
         billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), billed_of_priced)}"
         out.print(f"cost: {billed}{missing}; {predicted}")
-    for text in describe_surcharges(cost.surcharges or (), has_fix=True):
+    for text in sentences.describe_surcharges(cost.surcharges or (), has_fix=True):
         out.print(text)
     if isinstance(cost.recorded, float):
         out.print(f"cost as recorded: {format_money(cost.recorded)}")
@@ -194,34 +194,26 @@ def _write_sums(result: results.SimulateResult, out: Console) -> None:
     totals, sums = result.totals, Summary()
     for turn in result.turns:
         count_losses(turn.causes, sums)
-    for styled in describe_rebilled(sums):
+    for styled in sentences.describe_rebilled(sums):
         out.print(line(styled))
     if sums.missed_tokens:
         missed = [f"{entry.code} {entry.name}" for turn in result.turns for entry in turn.causes if not entry.is_break]
         out.print(f"  cause: {', '.join(dict.fromkeys(missed))}")
     billed_of_predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
-    usage_of_predicted = format_usage(UsageResult.sum_of(filter(None, billed_of_predicted)))
+    usage_of_predicted = sentences.format_usage(UsageResult.sum_of(filter(None, billed_of_predicted)))
     of_predicted_turns = _of_turns(result, len(billed_of_predicted), usage_of_predicted)
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, of_predicted_turns)]
     if isinstance(totals.other_passes, UsageResult):
         response_count = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         rows.append(("of other passes", totals.other_passes, f" (in {counted(response_count, 'response')})"))
     for name, usage, suffix in rows:
-        out.print(f"tokens {name}: {format_usage(usage) or 'not recorded'}{suffix}")
+        out.print(f"tokens {name}: {sentences.format_usage(usage) or 'not recorded'}{suffix}")
 
 
 def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> str:
     """Return how many turns a sum is over if not all of them, and what they were `billed`: sums of the same turns."""
     turns = f" in {known_turns:,} of {counted(result.totals.turns, 'turn')}"
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
-
-
-def _describe_agreement(agreement: results.AgreementResult) -> str:
-    """Return how close predictions were to usage."""
-    if not agreement.turns:
-        return "predictions cannot be compared with usage: no two successive turns have usage"
-    share = _percent(agreement.within_2_percent / agreement.turns)
-    return f"predictions: within 2 % of the usage in {share} of {counted(agreement.turns, 'turn')} that can be compared"
 
 
 def _percent(share: float) -> str:
@@ -259,7 +251,7 @@ def _write_groups(groups: Sequence[results.GroupResult], out: Console) -> None:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             name += f" ({kind_in_words(group.kind, group.name)})" if group.kind is not None else ""
             cost = f" that cost {format_money(group.billed)}" if group.billed else ""
-            rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{in_dollars(group.rebilled)}"
+            rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{sentences.in_dollars(group.rebilled)}"
             out.print(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}")
 
 
@@ -267,7 +259,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     """Write the changes that save, the best first, then those that save nothing and those whose saving is unknown."""
     cost = result.totals.cost
     total_cost = cost.predicted if cost.billed is None else cost.billed
-    saving_changes = sorted((change for change in result.what_if if change.saves), key=_value_of, reverse=True)
+    saving_changes = [change for change in result.what_if if change.saves]
+    saving_changes.sort(key=lambda change: (change.saved or 0.0, change.tokens), reverse=True)
     missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
     if saving_changes:
         of_cost = f"of {format_money(total_cost)}, " if total_cost else ""
@@ -281,8 +274,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
             out.print(line("     fix: ", (change.fix, "green")))
     without_saving, unknown_savings = list[str](), list[str]()
     for change in result.what_if:
-        if change.saves or any(change.change in note for note in result.notes if _WITHOUT_EFFECT.search(note)):
-            continue  # a note says why it changes nothing
+        if change.saves or change.changes_nothing is True:  # a note says why
+            continue
         if change.saved is None and not change.turns:
             unknown_savings.append(change.change)
         else:
@@ -291,10 +284,6 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     for label, names in (("simulated, no saving", without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
-
-
-def _value_of(change: results.Saving) -> tuple[float, int]:
-    return change.saved or 0.0, change.tokens
 
 
 def _describe_saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
@@ -316,7 +305,14 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     groups = defaultdict[str, list[tuple[Cell, ...]]](list)
     for row in result.rules:
         place = "every provider" if row.provider == "*" else row.provider
-        cells = row.model, row.rule, _format_value(row), row.valid_from, f"{row.evidence} [{sources[row.source]}]"
+        value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
+        if isinstance(row.value, bool):
+            value = "yes" if row.value else "no"
+        elif row.value is not None:
+            value = _UNITS.get(row.unit, "{} " + row.unit).format(value)
+        above = "" if row.above_tokens is None else f"above {row.above_tokens:,} tokens"
+        value = "; ".join(filter(None, (value, above, row.note, "" if row.used else "no prediction uses it")))
+        cells = row.model, row.rule, value, row.valid_from, f"{row.evidence} [{sources[row.source]}]"
         groups[f"{place} on {row.platform}" if row.platform else place].append(
             tuple([(cell, "cyan") for cell in cells]) if row.own else cells
         )
@@ -333,12 +329,25 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
 
 
-def _format_value(row: results.RuleResult) -> str:
-    """Return a value with its unit, the size of prompts that it holds for, and its note."""
-    value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
-    if isinstance(row.value, bool):
-        value = "yes" if row.value else "no"
-    elif row.value is not None:
-        value = _UNITS.get(row.unit, "{} " + row.unit).format(value)
-    above = "" if row.above_tokens is None else f"above {row.above_tokens:,} tokens"
-    return "; ".join(filter(None, (value, above, row.note, "" if row.used else "no prediction uses it")))
+_GROUP = "lore.measured"
+
+
+@cache
+def engine_measures() -> Any:
+    """Return the object that a plug-in publishes under `lore.measured` for logs of engines; None without a plug-in.
+
+    Its methods:
+    - `read(paths, files, options, problems)`: the logs at these paths; `files` are simulated. Raises LoreError for a
+      file that measures nothing. The logs have `cache` (the cache of all of them, else None) and `play()`, which begins
+      the comparison with one simulation: its `follow(recording, played)` yields the played turns of a recording
+      unchanged, its `result()` returns the `MeasuredResult`, or UNSET without logs.
+    - `lines(result, every=...)`: lines for a terminal; of requests every one, else those that differ.
+    - `block(result)`: the same as a `PageBlock`.
+    """
+    for point in entry_points(_GROUP):
+        try:
+            return point.load()
+        except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
+            message = f"the plug-in {point.name!r} ({_GROUP}) cannot be loaded: {error}"
+            raise LoreError(message, hint=f"repair or remove {point.value}") from None
+    return None

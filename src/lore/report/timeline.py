@@ -20,7 +20,7 @@ from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult
 from lore.model.times import parse_timestamp
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of
-from lore.report.sentences.findings import format_usage
+from lore.report.sentences import format_usage
 
 SHOWN = 100  # characters of a text if the width of the terminal is unknown
 _WHO = 11  # columns of the role

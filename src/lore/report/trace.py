@@ -78,7 +78,7 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
         chains.setdefault((request.session, file, request.row.chain), []).append(request.row)
     order = {session: number for number, session in enumerate(agents)}
     lanes = sorted(((place, _make_slices(rows)) for place, rows in chains.items()), key=lambda lane: order[lane[0][0]])
-    timed_lanes = [_is_timed(slices) for _, slices in lanes]
+    timed_lanes = [any(span.timed for span in slices) for _, slices in lanes]
     starts = dict[str, int]()  # of sessions with recorded times
     for ((session, *_), slices), is_timed in zip(lanes, timed_lanes, strict=True):
         if is_timed:
@@ -88,7 +88,12 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
     for thread, ((session, file, chain), slices) in enumerate(lanes, 1):
         is_timed, process = timed_lanes[thread - 1], processes.setdefault(session, thread)
         name = _shorten(chain) if file == session else f"{visible(os.path.basename(file))} {_shorten(chain)}"
-        name = _unused_name(names[session], name if is_timed else f"{name} ({UNTIMED})")
+        first_name, used = name if is_timed else f"{name} ({UNTIMED})", names[session]
+        name = first_name
+        while name in used:  # no other lane of the process has it: counters of one name would be one counter
+            used[first_name] += 1
+            name = f"{first_name} ({used[first_name]})"
+        used[name] = 1
         origin = begin if is_timed else begin - starts.get(session, begin)
         event = partial(_make_event, process, thread, origin)
         if process == thread:
@@ -115,10 +120,6 @@ def _make_slices(rows: Sequence[LedgerRow]) -> list[Slice]:
     return sorted(slices, key=lambda span: span.begin)
 
 
-def _is_timed(slices: Sequence[Slice]) -> bool:
-    return any(span.timed for span in slices)
-
-
 def _microseconds(time: float | None) -> int | None:
     """Return a time in microseconds; None if it is not recorded, or no calendar holds it."""
     return round(time * SECOND) if time is not None and 0 < time < LATEST else None
@@ -127,16 +128,6 @@ def _microseconds(time: float | None) -> int | None:
 def _shorten(text: str) -> str:
     """Return the beginning of a name, since every request repeats it."""
     return visible(text[: 20 * LONGEST])[:LONGEST]
-
-
-def _unused_name(used: dict[str, int], name: str) -> str:
-    """Return a name that no other lane of the process has: counters of one name would be one counter."""
-    unused_name = name
-    while unused_name in used:
-        used[name] += 1
-        unused_name = f"{name} ({used[name]})"
-    used[unused_name] = 1
-    return unused_name
 
 
 def _make_event(

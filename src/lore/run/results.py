@@ -31,7 +31,7 @@ from lore.plugins import entry_points
 from lore.recording.base import PLUGIN_GROUPS, load_plugins
 from lore.recording.corpus import show
 from lore.recording.inputs import Input, drop_earlier_versions, inputs, start_key
-from lore.report.forms.json_report import render
+from lore.report.forms.base import render
 from lore.run.checking.check import CheckOutcome, conclude
 from lore.run.checking.verdicts import CheckContext, judge_file
 from lore.store.registry import ignore

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
@@ -43,32 +42,19 @@ from lore.model.codes import Audience, Code, Problem
 from lore.model.events import SUMMED_COUNTS, Usage
 from lore.model.ledger import UnloggedWork
 from lore.model.results import Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
-from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
-from lore.model.turn import Turn
-from lore.recording import corpus
+from lore.recording import corpus, inputs
 from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, load_plugins
-from lore.recording.inputs import (
-    Input,
-    ahead,
-    by_start,
-    drop_earlier_versions,
-    inputs,
-    is_passed_over,
-    join_bodies,
-    open_input,
-)
-from lore.recording.opening import Options
 from lore.report.commands import compaction_advice
-from lore.report.measured import engine_measures
 from lore.report.overview import unpriced_parts
 from lore.report.redacted import causes_of
-from lore.report.sentences.findings import describe_missing, describe_random_cache
+from lore.report.sentences import describe_missing, describe_random_cache
+from lore.report.simulation import engine_measures
+from lore.run.arguments import no_recordings
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, audience_of, verdicts
-from lore.run.recent import no_recordings
 from lore.run.rules import PACKAGED, Dated
 from lore.run.spending.overview import absent_work, logged_work, sum_absent
 
@@ -81,28 +67,6 @@ class PlayedTurn(NamedTuple):
     parts: dict[str, Decimal]  # cost by kind of price
     paid: PaidTurn  # the turn as a what-if replays it
     verdict: TurnVerdict
-
-
-@dataclass(slots=True)
-class _ChainCache:
-    """What the previous turns of a chain left in the cache, in tokens; None if unknown."""
-
-    billed: int | None = None  # by the latest usage that is not in doubt
-    cached_tokens: int | None = None  # by the previous turn's usage, else by its prediction
-
-    def advance(self, turn: Turn, predicted: Predicted, paid: PaidTurn) -> None:
-        billed = None if predicted.doubt else cached(turn.usage)
-        self.billed = self.billed if billed is None else billed
-        self.cached_tokens = self.cached_tokens if turn.failed else paid.cached_tokens
-
-    def transition(self, turn: Turn, predicted: Predicted) -> Transition | None:
-        """Return the predicted and the billed read of a turn; None if they cannot be compared."""
-        available = self.billed if predicted.state is None else predicted.state.cached
-        read = first_pass_read(turn.usage)
-        if predicted.doubt or available is None or read is None or not predicted.cache:
-            return None
-        prompted = predicted.state is not None and predicted.state.grown.prompted
-        return Transition(read, predicted.prediction.read, available, prompted)
 
 
 class Simulation:
@@ -134,7 +98,9 @@ class Simulation:
         self._turns.clear()
         self._recordings += 1
         place = Place(recording.shown, audience=audience_of(recording, self._audience))
-        chains, is_noted = defaultdict[str, _ChainCache](_ChainCache), False
+        # What the previous turns of each chain left in the cache, in tokens: by the latest usage that is not in doubt,
+        # and by the previous turn's usage, else by its prediction.
+        chains, billed, left, is_noted = set[str](), dict[str, int](), dict[str, int | None](), False
         for verdict, findings in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
             for finding in findings:  # about a whole chain: its cause is added to the turn that it names
                 if (cause_turn := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
@@ -143,16 +109,24 @@ class Simulation:
                 works: dict[str, UnloggedWork] = getattr(recording.reader, "unlogged", {})
                 self.unlogged += [(recording.shown, work) for name, work in works.items() if name not in chains]
                 return
-            turn, predicted, cache = verdict.turn, verdict.predicted, chains[verdict.turn.chain]
+            turn, predicted = verdict.turn, verdict.predicted
             assert predicted is not None, "every turn is predicted"
+            chains.add(turn.chain)
             if turn.basis is not None and not is_noted:
                 is_noted = True
                 name = recording.state.format
                 if not any(name in formats for formats in self.lacks.values()):
                     self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
-            transition = cache.transition(turn, predicted)
-            paid = make_paid_turn(verdict, predicted.prediction, cache.cached_tokens)
-            cache.advance(turn, predicted, paid)
+            state, read, transition = predicted.state, first_pass_read(turn.usage), None
+            available = billed.get(turn.chain) if state is None else state.cached
+            if not predicted.doubt and available is not None and read is not None and predicted.cache:
+                prompted = state is not None and state.grown.prompted
+                transition = Transition(read, predicted.prediction.read, available, prompted)
+            paid = make_paid_turn(verdict, predicted.prediction, left.get(turn.chain))
+            if not predicted.doubt and (tokens := cached(turn.usage)) is not None:
+                billed[turn.chain] = tokens
+            if not turn.failed:
+                left[turn.chain] = paid.cached_tokens
             inherited = bool(turn.call.inherited_from)
             if not self.copies.has_response(turn.response_id, str(self._recordings), is_inherited=inherited):
                 self.reliability.take(verdict)
@@ -165,7 +139,17 @@ class Simulation:
         turn, usage, predictor = verdict.turn, verdict.turn.usage, self._predictor
         price = price_of(predictor.rules, turn, model=predictor.model, size=predicted.prediction.total)
         partial = usage is not None and is_partial(predictor.rules, usage.client)
-        self._count(turn, predicted, price, partial=partial)
+        if is_transcript(turn):
+            self.transcripts += 1
+        elif takes_breakpoints(predicted.cache):
+            self.bodies += 1
+        contradicted = False
+        if predicted.doubt and usage is not None and not reason_to_doubt(usage):
+            self.contradicting.append(f"turn {turn.number}: {predicted.doubt}")
+            contradicted = not usage.contradiction and predicted.cache == cache_of(turn, served_by(turn))
+        if partial and usage is not None:
+            self.partial[usage.client] += 1
+        self.unpriced.add(turn, price, predictor.model)
         parts, is_whole = price.split(usage) if price and usage and usage.is_billed else ({}, False)
         prediction = predicted.limited_to(usage)
         cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole and not partial)
@@ -175,23 +159,8 @@ class Simulation:
             paid = paid._replace(speed=speed_surcharge(predictor.rules, turn, price))
         result = _result(verdict, predicted.cache, prediction, cost, place, partial=partial, redact=self._redact)
         self._turns[turn.chain, turn.number] = result
-        contradicted = (
-            bool(predicted.doubt) and usage is not None and not usage.contradiction and not reason_to_doubt(usage)
-            and predicted.cache == cache_of(turn, served_by(turn))
-        )  # fmt: skip
         paid = paid._replace(price=price, audience=place.audience, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
-
-    def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
-        if is_transcript(turn):
-            self.transcripts += 1
-        elif takes_breakpoints(predicted.cache):
-            self.bodies += 1
-        if predicted.doubt and turn.usage is not None and not reason_to_doubt(turn.usage):
-            self.contradicting.append(f"turn {turn.number}: {predicted.doubt}")
-        if partial and turn.usage is not None:
-            self.partial[turn.usage.client] += 1
-        self.unpriced.add(turn, price, self._predictor.model)
 
 
 def _result(
@@ -235,7 +204,12 @@ def _cost(
     output = 0 if usage is None else usage.first_pass.output_tokens
     tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
     is_sum = usage is not None and usage.is_sum  # so that no request can be predicted
-    predicted = None if is_sum else price.of(tokens if usage is None else _with_first_pass(usage, tokens))
+    if usage is not None:  # later passes and tools cost the billed amount
+        first = usage.first_pass
+        passes = [part.with_counts(tokens) if part is first else part for part in usage.iterations]
+        whole = replace(tokens, server_tools=usage.server_tools) if first is usage else usage
+        tokens = replace(whole, iterations=usage.iterations if first is usage else tuple(passes))
+    predicted = None if is_sum else price.of(tokens)
     is_billed = usage is not None and usage.is_billed
     return Cost(
         currency=CURRENCY, billed=float(paid) if is_billed else None,
@@ -244,15 +218,6 @@ def _cost(
         unexplained=paid_again(price, usage, verdict.unexplained_tokens),
         at_least=True if is_billed and not is_whole else UNSET, recorded=recorded,
     )  # fmt: skip
-
-
-def _with_first_pass(usage: Usage, counts: Usage) -> Usage:
-    """Return usage with other counts of its first pass: later passes and tools cost the billed amount."""
-    first = usage.first_pass
-    if first is usage:
-        return replace(counts, iterations=usage.iterations, server_tools=usage.server_tools)
-    passes = [part.with_counts(counts) if part is first else part for part in usage.iterations]
-    return replace(usage, iterations=tuple(passes))
 
 
 RANK = ""  # a bare `--what-if`: rank every fix
@@ -270,14 +235,15 @@ def simulate(
     """
     load_plugins()
     options = context.options
-    all_files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts)]
-    files = by_start(join_bodies(drop_earlier_versions(all_files, options.log), options.format), lambda file: file)
+    all_files = [replace(file, optional=run.pass_over) for file in inputs.inputs(paths, run.accepts)]
+    all_files = inputs.join_bodies(inputs.drop_earlier_versions(all_files, options.log), options.format)
+    files = inputs.by_start(all_files, lambda file: file)
     has_stream = any(file.stream for file in files)
     if has_stream and (len(caches) > 1 or any(change != RANK for change in changes)):
         hint = "save it to a file: several caches and changes need more than one look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     problems = Problems()
-    engines = cast("EngineMeasures | None", engine_measures())
+    engines = engine_measures()
     if engines is None and measured:
         raise lacks_plug_in("engines", "--measured")
     logs = None if engines is None else engines.read(measured, files, options, problems)
@@ -302,9 +268,9 @@ class _Simulator(NamedTuple):
     context: CheckContext
     job: CheckRun
     change_texts: Sequence[str]  # changes as typed
-    files: Sequence[Input]
+    files: Sequence[inputs.Input]
     cache: str | None  # None: the one that served each turn
-    measured: MeasuredRun | None
+    measured: Any  # of the logs of engines, as `lore.report.simulation` says; None: there are none
     problems: Sequence[Problem]  # of the logs of engines
 
     def run(self, change: WhatIf = NO_CHANGE) -> SimulatedRun:
@@ -315,7 +281,7 @@ class _Simulator(NamedTuple):
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, all_problems = SimulatedSums(), list[PaidTurn](), list(self.problems)
         size, count, done_bytes, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
-        for file in ahead(self.files):
+        for file in inputs.ahead(self.files):
             count, problems = count + 1, Problems()
             try:
                 for turn, project in self._turns(file, problems, simulation, measuring):
@@ -326,7 +292,13 @@ class _Simulator(NamedTuple):
             except InterruptedRunError:
                 stopped = True
             except LoreError as error:
-                recordings += self._report_error(file, error, problems)
+                if inputs.is_passed_over(file, error):
+                    context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
+                elif file.is_only:
+                    raise
+                else:
+                    recordings += 1
+                    problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
             all_problems.extend(problems.kept)
             done_bytes += file.size
             if stopped or (stopped := self.job.is_interrupted()):
@@ -336,7 +308,10 @@ class _Simulator(NamedTuple):
         if not recordings and not stopped:
             raise no_recordings(self.path, self.job.looked, by_time=self.job.accepts is not None)
         as_of = None if rules.as_of is None else rules.as_of.isoformat()
-        absent = self._absent_work(simulation)
+        logged = logged_work(file.path for file in self.files)  # other subagents and summaries are in no file
+        works = [work for session, found in simulation.unlogged for work in absent_work([found], session, logged)]
+        sums_of_absent = sum_absent({work.name: work for work in works}.values())
+        absent = unpriced_parts(replace(Sums().result(""), **sums_of_absent))
         notes = [*_notes(sums.turns, rules, simulation), *filter(None, [absent])]
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems)
         if absent and result.totals.cost.billed is not None:
@@ -348,32 +323,15 @@ class _Simulator(NamedTuple):
             result = replace(result, interrupted=Interruption(count, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.bodies)
 
-    def _absent_work(self, simulation: Simulation) -> str:
-        """Return a note about subagents and summaries whose requests are in no file; empty if there are none."""
-        logged = logged_work(file.path for file in self.files)
-        works = [work for session, found in simulation.unlogged for work in absent_work([found], session, logged)]
-        absent = sum_absent({work.name: work for work in works}.values())
-        return unpriced_parts(replace(Sums().result(""), **absent))
-
-    def _report_error(self, file: Input, error: LoreError, problems: Problems) -> int:
-        """Report an unreadable input, and return 1; 0 if it is passed over. Raise the error of the only input."""
-        if is_passed_over(file, error):
-            self.context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
-            return 0
-        if file.is_only:
-            raise error
-        problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
-        return 1
-
     def _turns(
-        self, file: Input, problems: Problems, simulation: Simulation, measuring: Measuring | None
+        self, file: inputs.Input, problems: Problems, simulation: Simulation, measuring: Any
     ) -> Iterator[tuple[PlayedTurn, str]]:
         """Yield the turns of a file, each with its project."""
         if file.error is not None:
             raise file.error
         opened, label = None if file.together else corpus.open_head(file.path), corpus.show(file.path)
         project = None if opened is None or file.stream else project_of(opened.head, file.path)
-        recording = open_input(file, self.context.options, problems, opened)
+        recording = inputs.open_input(file, self.context.options, problems, opened)
         played = simulation.recording(recording)
         for turn in played if measuring is None else measuring.follow(recording, played):
             path = turn.result.path
@@ -442,54 +400,15 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     yield from plan_notes(("", path) for path in dict.fromkeys(turn.path for turn in turns))
     if simulation.copies.count:
         yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
-    if simulation.partial:
-        yield _note_partial_output(simulation.partial, rules)
+    shares = defaultdict[str, list[str]](list)  # clients by the share of the output that they noted
+    for client in sorted(simulation.partial):
+        share = recorded_output(rules, client)
+        shares[f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"].append(client)
+    if shares:
+        noted = "; ".join(f"{', '.join(clients[:5])} noted {part}" for part, clients in shares.items())
+        yield f"output is partial in {turns_of(simulation.partial.total())}, and its cost too low: {noted} of it"
     billed_turns = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
     sizes = ((path, sum(getattr(billed, name) or 0 for name in SUMMED_COUNTS[:3])) for path, billed in billed_turns)
     hits = Counter(path for path, size in sizes if size > LONG_PROMPT)
     for path, count in hits.most_common(1):
         yield from (f"{purpose}: {command}" for command, purpose in compaction_advice(count, path))
-
-
-def _note_partial_output(turns_by_client: Mapping[str, int], rules: DatedRules) -> str:
-    shares: dict[str, list[str]] = {}  # clients by the share of the output that they noted
-    for client in sorted(turns_by_client):
-        share = recorded_output(rules, client)
-        part = f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"
-        shares.setdefault(part, []).append(client)
-    noted = "; ".join(f"{', '.join(clients[:5])} noted {part}" for part, clients in shares.items())
-    turns = turns_of(sum(turns_by_client.values()))
-    return f"output is partial in {turns}, and its cost too low: {noted} of it"
-
-
-class EngineMeasures(Protocol):
-    """Reads logs of engines; a plug-in publishes it under `lore.measured`, with `lore.report.measured.MeasuredView`."""
-
-    def read(self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredRun:
-        """Read the logs at these paths; `files` are simulated. Raises LoreError for a file that measures nothing."""
-        ...
-
-
-class MeasuredRun(Protocol):
-    """The logs that were read, to compare simulations with."""
-
-    @property
-    def cache(self) -> str | None:
-        """The cache of all logs, or of all inputs if they are logs; None if there are several."""
-        ...
-
-    def play(self) -> Measuring:
-        """Begin the comparison with one simulation."""
-        ...
-
-
-class Measuring(Protocol):
-    """Compares the turns of one simulation with the logs."""
-
-    def follow(self, recording: Recording, played: Iterable[PlayedTurn]) -> Iterable[PlayedTurn]:
-        """Yield a recording's turns unchanged, and note them for the comparison."""
-        ...
-
-    def result(self) -> MeasuredResult | UnsetType:
-        """Return the measurements and their comparison; unset if there are no logs."""
-        ...

@@ -9,7 +9,6 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from typing import Annotated, TypeAlias
 
-import typer
 from msgspec import Raw
 
 from lore.commands import common, flags
@@ -23,7 +22,7 @@ from lore.recording.opening import Options
 from lore.report.console import Console, line
 from lore.report.plain import counted
 from lore.report.timeline import write_problems
-from lore.run import recent
+from lore.run import arguments
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
 from lore.store.deltas import DeltaStore
 from lore.store.lines import check_id
@@ -33,10 +32,8 @@ from lore.store.reserved import DEFAULT_USER, drop_reserved
 app = common.branch(
     "Keep sessions in a store, saved by delta.\n\nEveryone who may read its files or tables can read all sessions."
 )
-ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What identifies a client.")]
-SessionIds: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")
-]
+ClientKey: TypeAlias = Annotated[str, "CLIENT_KEY", "What identifies a client."]
+SessionIds: TypeAlias = Annotated[list[str], "SESSION_ID...", "The ids of stored sessions."]
 
 
 @contextmanager
@@ -61,16 +58,13 @@ def import_(
     store: flags.Url,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="PATH...",
-            help="Sessions, captures, folders, patterns, stores, URL#SESSION_ID, `-`; default: where agents keep logs.",
-        ),
+        "PATH...",
+        "Sessions, captures, folders, patterns, stores, URL#SESSION_ID, `-`; default: where agents keep logs.",
     ] = None,
     session_id: Annotated[
-        str | None,
-        typer.Option("--id", help="Store the session under this id; default: its own, else its file's name."),
+        str | None, "--id", "Store the session under this id; default: its own, else its file's name."
     ] = None,
-    project: Annotated[str | None, typer.Option("--project", help="Make the sessions this project's.")] = None,
+    project: Annotated[str | None, "Make the sessions this project's."] = None,
     system: flags.System = None,
     tools: flags.Tools = None,
     as_json: flags.AsJson = False,
@@ -84,13 +78,13 @@ def import_(
     same command continues an interrupted import, and adds the new events of sessions that have grown. A session that is
     stored with other content is a conflict: exit 3 if it is one of several inputs.
     """
-    from lore.commands.store.importing import import_sessions
-    from lore.run.completion import read_completion
+    from lore.commands.store.writing import import_sessions
+    from lore.run.arguments import read_completion
 
     options = Options(format=format, completion=read_completion(system, tools, strict=False), log=common.log(verbose))
     surroundings, sources = common.surroundings(), list(paths or [])
     if not sources or any(surroundings.home and corpus.is_same(path, surroundings.home) for path in sources):
-        sources = [*recent.find_agent_logs(surroundings), *sources]
+        sources = [*arguments.find_agent_logs(surroundings), *sources]
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name the sessions to import")
     bar = common.progress(is_on=not verbose, colour=color, what="importing")
@@ -139,7 +133,7 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     unanswered lines again. Another event under this number, or a number after the next one, is a conflict (exit 2). The
     number itself is not stored.
     """
-    from lore.commands.store.appending import SessionAppender
+    from lore.commands.store.writing import SessionAppender
     from lore.formats.lines import read_lines
 
     with use_store(store, new=True) as session_store:
@@ -153,19 +147,11 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
 @app.command("list")
 def list_(
     store: flags.Url,
-    project: Annotated[str | None, typer.Option("--project", help="List the sessions of this project only.")] = None,
-    user: Annotated[
-        str | None,
-        typer.Option("--user", help="List the sessions of this user only; `default`: also those that name none."),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", help="List the sessions of this agent only; `main`: also those that name none."),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="List sessions used since then: 30m, 2h, 1d, 1w, or a date.")
-    ] = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Include the sessions in which lore keeps memory.")] = False,
+    project: Annotated[str | None, "List the sessions of this project only."] = None,
+    user: Annotated[str | None, "List the sessions of this user only; `default`: also those that name none."] = None,
+    agent: Annotated[str | None, "List the sessions of this agent only; `main`: also those that name none."] = None,
+    since: Annotated[str | None, "List sessions used since then: 30m, 2h, 1d, 1w, or a date."] = None,
+    memory: Annotated[bool, "Include the sessions in which lore keeps memory."] = False,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
@@ -173,7 +159,7 @@ def list_(
 
     The last use is the last time in an event, else the time of the last save.
     """
-    begin = None if since is None else recent.parse_since(since, time.time())
+    begin = None if since is None else arguments.parse_since(since, time.time())
     with use_store(store) as session_store:
         all_summaries = session_store.list(project)
         summaries = [
@@ -225,7 +211,7 @@ def show(
 def delete(
     session_ids: SessionIds,
     store: flags.Url,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
+    dry_run: Annotated[bool, "Say what would be deleted, and delete nothing."] = False,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
@@ -253,7 +239,7 @@ def delete(
 @app.command("move")
 def move(
     session_ids: SessionIds,
-    project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that they are moved to.")],
+    project_id: Annotated[str, "PROJECT", "The project that they are moved to."],
     store: flags.Url,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
@@ -279,7 +265,7 @@ def bind(
     client_key: ClientKey,
     session_id: flags.SessionId,
     store: flags.Url,
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an existing binding.")] = False,
+    replace: Annotated[bool, "Overwrite an existing binding."] = False,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
@@ -305,9 +291,7 @@ def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = Fal
 @app.command("verify")
 def verify(
     store: flags.Url,
-    session_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="SESSION_ID", help="The ids of stored sessions; default: all.")
-    ] = None,
+    session_ids: Annotated[list[str] | None, "SESSION_ID", "The ids of stored sessions; default: all."] = None,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:

@@ -137,6 +137,7 @@ class Saving(Struct, frozen=True, kw_only=True):
     currency: str  # of `saved`
     saved: float | None  # null if no price is known
     fix: str  # how to make the change; empty if it is not the fix of a cause
+    changes_nothing: bool | UnsetType = UNSET  # true if it was recorded so, or can have no effect: a note says why
 
     @property
     def saves(self) -> bool:

@@ -17,18 +17,9 @@ from lore.model.codes import UNEXPLAINED
 from lore.model.evidence import OverBudget, ProviderSaid, ReadPlateau
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
+from lore.report import sentences
 from lore.report.console import Console, line
 from lore.report.plain import counted, path_below, place_of, turn_of
-from lore.report.sentences.findings import (
-    describe_interruption,
-    describe_missing,
-    describe_rebilled,
-    format_fix,
-    format_loss,
-    in_dollars,
-    name_cause,
-    split_message,
-)
 
 if TYPE_CHECKING:
     from lore.model.results.lint import LintResult, LintSummary
@@ -119,7 +110,7 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
     groups, written = group_findings(select_findings(findings, verbose=verbose), verbose=verbose), Counter[str]()
     hidden_groups: dict[str, list[Finding]] = {}
     for group in groups if verbose else sorted(groups, key=lambda group: _badness(_with_sums(group))):
-        name = name_cause(group[0])
+        name = sentences.name_cause(group[0])
         if not verbose and written[name] >= _ALIKE and group[0].severity == "warning":
             hidden_groups.setdefault(name, []).extend(group)
             continue
@@ -130,7 +121,7 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
         written[name] += 1
     for name, hidden in hidden_groups.items():
         loss = (
-            f": {format_loss(_with_sums(hidden), is_part=is_priced_in_part(hidden))}"
+            f": {sentences.format_loss(_with_sums(hidden), is_part=is_priced_in_part(hidden))}"
             if any(finding.lost_tokens for finding in hidden)
             else ""
         )
@@ -145,12 +136,12 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
     mark, style = _MARKS[sums.severity]
     turns, path = describe_turns(group), sums.json_path
     where = " ".join(filter(None, (turns and f"in {turns}", path and f"at {path}")))
-    out.print(line((f"{mark} {name_cause(sums)}", style), f" {where}" if where else ""))
+    out.print(line((f"{mark} {sentences.name_cause(sums)}", style), f" {where}" if where else ""))
     out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
     turn, change = _turn_of_message(sums, group), None if sums.evidence is None else sums.evidence.quoted_change()
     turn = turn and f"{turn}: "
     if change is None:
-        first, *grounds = split_message(sums.message)
+        first, *grounds = sentences.split_message(sums.message)
         out.print(f"    {turn}{first.removeprefix(f'{sums.path} ')}")
         for ground in grounds:
             out.print(f"      {ground}")
@@ -159,13 +150,13 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
         for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
             out.print(line(f"      {sign} ", (f"…{text}…", style)))
     if sums.lost_tokens and len(group) > 1:
-        loss = format_loss(sums, is_part=is_priced_in_part(group))
+        loss = sentences.format_loss(sums, is_part=is_priced_in_part(group))
         out.hint(f"    {loss} in {counted(len(group), 'turn')}", "-v: each turn")
     elif sums.lost_tokens:
-        out.print(f"    {format_loss(sums)}")
+        out.print(f"    {sentences.format_loss(sums)}")
     is_advice = isinstance(sums.requests, int)  # of `lore lint`
     if sums.severity != "note" or is_advice:
-        heading, fix = format_fix(sums)
+        heading, fix = sentences.format_fix(sums)
         out.print(line(f"    {heading}: ", (fix, "green")))
 
 
@@ -206,7 +197,7 @@ class Terminal:
         if hidden:
             out.hint(f"{counted(len(hidden), 'note')} hidden", "-v shows them")
         if result.interrupted:
-            out.print(line((describe_interruption(result.interrupted), "bold yellow")))
+            out.print(line((sentences.describe_interruption(result.interrupted), "bold yellow")))
         sums = result.summary
         hides_problems = not out.is_page and any(finding.code.startswith(_PROBLEM) for finding in hidden)
         for sentence in _count_lines(sums, hides_problems=hides_problems):
@@ -215,7 +206,7 @@ class Terminal:
             out.print(f"cost as recorded: {format_money(sums.recorded_dollars)}")
         for sentence in unseen_lines(result):
             out.print(sentence)
-        for styled in describe_rebilled(sums):
+        for styled in sentences.describe_rebilled(sums):
             out.print(line(styled))
         if result.top:
             out.print("costliest causes:")
@@ -281,16 +272,16 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
 def describe_cost(cause: CostlyCause) -> str:
     """Return the cost of a cause and the number of its cache breaks."""
     about = "about " if cause.estimated_tokens else ""
-    loss = (
-        f"{about}{cause.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars, is_part=cause.unpriced_tokens)}"
+    cost = sentences.in_dollars(cause.lost_dollars, is_part=cause.unpriced_tokens)
+    return (
+        f"{about}{cause.lost_tokens:,} tokens re-billed{cost} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
     )
-    return f"{loss} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
 
 
 def sums_lines(sums: Summary | LintSummary) -> list[str]:
     """Return the sums in words: re-billed tokens, cache breaks, files and turns, findings that are left out."""
     if isinstance(sums, Summary):
-        return [*(sentence for sentence, _ in describe_rebilled(sums)), *_count_lines(sums)]
+        return [*(sentence for sentence, _ in sentences.describe_rebilled(sums)), *_count_lines(sums)]
     latest = f" of {counted(sums.shown, 'conversation')}, the latest of each is predicted"
     others = {"refused": sums.refused, "unknown": sums.unknown}
     return [
@@ -344,4 +335,4 @@ def unseen_lines(result: Reported) -> Iterator[str]:
         sealed = f"; {unseen.sealed}" if unseen.sealed else ""
         formats_by_text.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
     for what, formats in formats_by_text.items():
-        yield describe_missing(formats, what)
+        yield sentences.describe_missing(formats, what)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache, partial
-from typing import Protocol
+from typing import Any
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -47,7 +47,11 @@ class CheckRun(Struct, frozen=True):
     accepts: Callable[[Input], bool] | None = None  # returns whether to open a file; None: open all
     looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named
     pass_over: bool = False  # count named files that are not recordings, like those in folders
-    workers: int | Cluster = 1  # how many files are judged at a time, or workers elsewhere that judge them
+    # How many files are judged at a time, or workers elsewhere that judge them (`lore check --jobs ADDRESS`): an object
+    # whose `results(files, ClusterJob)` yields the result of each file, in order; streams, which can be read only once,
+    # are judged in this process. A plug-in publishes what makes it under `lore.clusters`: `(address, workers, warn)`,
+    # with how many to start if the cluster is to run on this machine, and what takes a line for the user.
+    workers: Any = 1
     progress: Callable[[int, int], None] | None = None  # called with bytes judged and bytes in all
     interrupted: Callable[[], bool] | None = None  # called after each turn; True ends the run
     on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
@@ -138,13 +142,16 @@ def _notes(
     hint = f"{count} with logs skipped: {names}; name them to judge them"
     if with_logs:
         yield hint
-    yield from unmatched_paths(totals, context)
+    may_match, judged_keys = _unjudged_matcher(totals, context.root), (*totals.complete_keys, *totals.partial_keys)
+    for number, entry in enumerate(context.policy.per_path):
+        if not any(map(PathPattern(entry.path).matches, judged_keys)) and not may_match(entry.path):
+            yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
     if 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
         yield "nothing was compared: each conversation has one request"
     if sums.files and not sums.turns and not sums.copied and not totals.unjudged:
         yield f"nothing was judged: no answered request in {counted(sums.files, 'recording')}"
     if not sums.files and not totals.unjudged:
-        from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
+        from lore.run.arguments import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
         folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
         if run.accepts is not None:  # a job that runs each night has nothing new on some days
@@ -239,18 +246,6 @@ class ClusterJob(Struct, frozen=True):
     tell: Callable[[int], None]  # takes how many bytes are judged; raises InterruptedRunError
 
 
-class Cluster(Protocol):
-    """Workers elsewhere that judge files: `lore check --jobs ADDRESS`.
-
-    To add one, publish `(address, workers, warn) -> Cluster` under the entry-point group `lore.clusters`; `workers` is
-    how many to start if the cluster is to run on this machine, `warn` takes a line for the user.
-    """
-
-    def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
-        """Yield the result of each file, in order. Streams, which can be read only once, are judged in this process."""
-        ...
-
-
 def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
     report, judged_bytes = partial(run.report, sum(file.size for file in files)), 0
@@ -334,14 +329,6 @@ def unused_exemptions(totals: RunTotals, context: CheckContext, lines: Mapping[s
             evidence = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
             place, at = Place(context.settings or "lore.toml"), f"check.exempt[{number}]"
             yield finding(Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=lines.get(at))
-
-
-def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
-    """Yield a note for each entry of `per_path` whose path matches no file."""
-    may_match, judged_keys = _unjudged_matcher(totals, context.root), (*totals.complete_keys, *totals.partial_keys)
-    for number, entry in enumerate(context.policy.per_path):
-        if not any(map(PathPattern(entry.path).matches, judged_keys)) and not may_match(entry.path):
-            yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
 
 
 def _unjudged_matcher(totals: RunTotals, root: str) -> Callable[[str], bool]:

@@ -141,13 +141,11 @@ def _kill(executor: ProcessPoolExecutor | None) -> None:
 
 
 def _executor(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(_method()), initializer=_initialize_worker)
-
-
-def _method() -> str:
-    """Return how processes start: by fork if that is safe, that is, without other threads, also those of `fsspec`."""
+    """Start processes by fork if that is safe, that is, without other threads, also those of `fsspec`."""
     can_fork = sys.platform == "linux" and threading.active_count() == 1 and "fsspec" not in sys.modules
-    return "fork" if can_fork and "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    method = "fork" if can_fork and "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(method)
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_initialize_worker)
 
 
 def _initialize_worker() -> None:

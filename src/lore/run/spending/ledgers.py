@@ -80,7 +80,12 @@ class Ledgers:
         with collected_seldom(), closing(self._read(changed_files)) as new_ledgers:
             for file in files:
                 if file.path in kept_ledgers:
-                    ledger = self._decode_kept(file, kept_ledgers.pop(file.path).data)
+                    try:
+                        ledger = replace(_DECODER.decode(kept_ledgers.pop(file.path).data), path=corpus.show(file.path))
+                        self.taken += 1
+                    except (TypeError, ValueError, RecursionError):  # it is damaged: read the recording again
+                        with closing(self._read([file])) as ledgers:
+                            ledger = next(ledgers)
                 else:
                     ledger = next(new_ledgers)
                     done_bytes += file.size
@@ -110,16 +115,6 @@ class Ledgers:
         if self._cache is not None and identity:
             self._cache.keep([(name, identity, UNKNOWN_START, trial)])
         return trial
-
-    def _decode_kept(self, file: Input, data: bytes) -> Ledger | None:
-        """Decode a cached ledger; if it is damaged, read the recording again."""
-        try:
-            ledger = _DECODER.decode(data)
-        except (TypeError, ValueError, RecursionError):
-            with closing(self._read([file])) as ledgers:
-                return next(ledgers)
-        self.taken += 1
-        return replace(ledger, path=corpus.show(file.path))
 
     def _read(self, files: list[Input]) -> Generator[Ledger | None]:
         """Yield the ledger of each file, and add them to the cache, also if the generator is closed early."""
@@ -312,7 +307,7 @@ class LedgerCache:
         """
         if not os.path.exists(self._file):
             return {}
-        ledgers, unmarked_keys = dict[str, KeptLedger](), list[bytes]()
+        ledgers, unmarked = dict[str, KeptLedger](), list[tuple[int, bytes]]()
         query = "select began, size, ledger, used from ledgers where path = ? and identity = ? and maker = ?"
 
         def look(database: sqlite3.Connection) -> None:
@@ -321,16 +316,12 @@ class LedgerCache:
                 if row is not None:
                     began, size, ledger, used = row
                     ledgers[path] = KeptLedger((began, size), ledger)
-                    unmarked_keys.extend([_key(path)] if used != self._day else [])
-
-        def mark_used(database: sqlite3.Connection) -> None:
-            used = [(self._day, key) for key in unmarked_keys]
-            database.executemany("update ledgers set used = ? where path = ?", used)
-            database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
+                    unmarked.extend([(self._day, _key(path))] if used != self._day else [])
+            if unmarked:  # as few runs write as possible
+                database.executemany("update ledgers set used = ? where path = ?", unmarked)
+                database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
 
         self._run(look)
-        if unmarked_keys:
-            self._run(mark_used)
         return ledgers
 
     def keep(self, entries: Sequence[tuple[str, bytes, Start, Ledger | CompactionTrial]]) -> None:

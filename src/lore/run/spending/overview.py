@@ -36,7 +36,7 @@ from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import compaction_command, in_shell
 from lore.report.plain import day_of, last_part, local_time
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
@@ -157,7 +157,9 @@ def sum_spending(
     ]
     savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
-        newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
+        files_before = [log.file for log in sources.logs if log.file.path not in logs][-_LOGS_WITH_NEWEST:]
+        rows = (row for _, ledger in ledgers.read(files_before) for row in ledger.rows)
+        newest = max((row.at for row in rows if row.at is not None), default=None)
     result = results.Overview(
         since=since, until=request.until, total=total, agents=period.by("agent"),
         causes=period.causes(unsure=False), unexplained=period.causes(unsure=True),
@@ -171,12 +173,6 @@ def sum_spending(
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
-
-
-def _newest_request(logs: Sequence[AgentLog], ledgers: Ledgers) -> float | None:
-    """Return when the newest request in the logs that were written last was sent; None if they have none."""
-    files = [log.file for log in logs[-_LOGS_WITH_NEWEST:]]
-    return max((row.at for _, entry in ledgers.read(files) for row in entry.rows if row.at is not None), default=None)
 
 
 class _Inherited:
@@ -304,7 +300,7 @@ class Period:
             name: defaultdict(Sums) for name in groups if name in _KEYS
         }
         self.first: dict[str, LedgerRequest] = {}  # of each session
-        self._causes = CauseSums()
+        self.cause_sums = CauseSums()
         self._models = defaultdict[str, Sums](Sums)
         # by session: code and kind of a cause -> its dollars and tokens
         self.losses = defaultdict[str, dict[tuple[str, CauseKind], tuple[float, int]]](dict)
@@ -323,7 +319,7 @@ class Period:
             self._latest.sum_added()
             self._latest = sums
         sums.add(request)
-        self._causes.add(request)
+        self.cause_sums.add(request)
         self._models[request.row.model or ""].add(request)
         for name, groups in self._groups.items():
             groups[_KEYS[name](request)].add(request)
@@ -366,11 +362,11 @@ class Period:
         return sorted(rows, key=lambda row: (-(row.dollars or 0.0), -row.requests, row.name))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
-        return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
+        return [cause_in_words(cause) for cause in self.cause_sums.results("user", unsure=unsure)]
 
     def missed(self) -> list[SpendingCause]:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
-        return [cause_in_words(cause) for cause in self._causes.missed("user")]
+        return [cause_in_words(cause) for cause in self.cause_sums.missed("user")]
 
     def costliest(self, most: int) -> list[tuple[SpendingSession, float]]:
         """Return the sessions that cost most, each with the dollars of its main chain, the costliest first."""

@@ -1,15 +1,18 @@
 """Tables of requests with their cost, and of findings, written while `lore check` judges.
 
-A plug-in writes them: it publishes a `TablesForm` under the entry-point group `lore.tables`, by the name of the form
-(`lore check --report parquet=FOLDER`).
+A plug-in writes them. It publishes a function under the entry-point group `lore.tables`, by the name of the form
+(`lore check --report parquet=FOLDER`). Given the folder, it returns a context of tables that are being written; raises
+LoreError, before anything is judged, if the folder cannot take them. The tables have `add(recording)` for the next
+`TabledRecording`, and `finish(findings)`, which adds all findings and returns a line for the user. They are complete
+when the context ends; if an error ends it, the previous tables remain.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,7 +20,6 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.judge.sums import Copies, LedgerRequest
 from lore.judge.totals import FINDINGS_KEPT
 from lore.model.ledger import Ledger
-from lore.model.results import Finding
 from lore.plugins import entry_points
 from lore.recording import corpus
 from lore.recording.agents.companions import session_of
@@ -50,27 +52,9 @@ class TabledRecording(NamedTuple):
     requests: list[TabledRequest]
 
 
-class TablesWriter(Protocol):
-    """Tables that are being written."""
-
-    def add(self, recording: TabledRecording) -> None:
-        """Add the next recording."""
-        ...
-
-    def finish(self, findings: Iterable[Finding]) -> str:
-        """Add all findings; return a line about the tables, for the user."""
-        ...
-
-
-# Opens tables in a folder. They are complete when the context ends; if an error ends it, the previous tables remain.
-# Raises LoreError, before anything is judged, if the folder cannot take them.
-TablesForm: TypeAlias = Callable[[str], AbstractContextManager[TablesWriter]]
-
-
-def table_forms() -> dict[str, TablesForm | None]:
+def table_forms() -> dict[str, Any]:
     """Return the forms of tables by name; None for one whose plug-in is missing."""
-    forms: dict[str, TablesForm | None] = dict.fromkeys(_BROUGHT)
-    return forms | {point.name: point.load() for point in entry_points(GROUP)}
+    return dict.fromkeys(_BROUGHT) | {point.name: point.load() for point in entry_points(GROUP)}
 
 
 def check_into_tables(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cli.running import lore
 from lore.model.results.measured import MeasuredResult, MeasuredRow
-from lore.report.html.blocks import SHOWN_BARS, Intro
+from lore.report.html.page import SHOWN_BARS, Intro
 from lore_plugins.engines.report import measured_block
 from plugins.engines.logs.writing import served
 from plugins.engines.measured.test_measured import engine, recording

@@ -1,9 +1,13 @@
-"""Import sessions into a store: the work of `lore store import`.
+"""Write sessions into a store: the work of `lore store import` and `lore store append`.
 
-lore's own logs are stored byte for byte, without the `saved` records of a store. Other sessions are converted, with
-their subagents' files. Recorded requests are stored as the session that they make, one a file, after all session logs:
-a session's own log keeps its id, and requests of the same session get their file's name. A failure or conflict is
+Import: lore's own logs are stored byte for byte, without the `saved` records of a store. Other sessions are converted,
+with their subagents' files. Recorded requests are stored as the session that they make, one a file, after all session
+logs: a session's own log keeps its id, and requests of the same session get their file's name. A failure or conflict is
 reported and the other inputs continue; of a single named input it is the error.
+
+Append: an event is durable when its number is returned. A line may carry the number that it expects, which is not
+stored: the event is stored under this number, or acknowledged again if it is there. A line without a number is
+appended, whoever else writes. Nothing of a refused line is stored; the lines before it are.
 """
 
 from __future__ import annotations
@@ -11,24 +15,27 @@ from __future__ import annotations
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from difflib import get_close_matches
 from itertools import chain, count
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import msgspec
 
 from lore.commands.common import Progress
 from lore.commands.convert import convert_recording
-from lore.errors import LoreError
+from lore.errors import LoreError, Where, did_you_mean
 from lore.formats.base import HOLDS
+from lore.formats.lines import Line
 from lore.formats.lore_log import LoreLog, event_of, kind_of
 from lore.model import lenient
+from lore.model.canonical import decode, text_of
 from lore.model.canonical import encode as encode_json
-from lore.model.codes import Problem
-from lore.model.events import MAIN, Append, Remove, SessionStarted, encode
-from lore.model.items import AssistantMessage, ToolCall
-from lore.model.jsonslice import member_ranges
-from lore.model.results.store import ImportedSession, StoreImported
+from lore.model.codes import Code, Problem
+from lore.model.events import KINDS, MAIN, Append, Remove, SessionStarted, encode
+from lore.model.items import AssistantMessage, Item, ToolCall
+from lore.model.jsonslice import member_ranges, raw_members, without_member
+from lore.model.results.store import ImportedSession, StoreAppended, StoreImported
 from lore.recording import corpus, opening
 from lore.recording.agents.companions import companions, is_companion
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom
@@ -49,9 +56,9 @@ from lore.store.base import (
     now,
 )
 from lore.store.deltas import is_same_event
-from lore.store.lines import NOTHING, is_id, read_header
+from lore.store.lines import NOTHING, is_id, read_header, refusal
 from lore.store.registry import address_of, load_notes, open_existing
-from lore.store.reserved import refuse_header
+from lore.store.reserved import refuse_header, refuse_reserved
 
 
 class _RequestsError(LoreError):
@@ -71,12 +78,17 @@ def import_sessions(
     files = [file for file in files if os.path.realpath(file.path) not in subagents]  # read with their sessions
     if session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
-    importer = _Importer(store, options, session_id, project_id, files, progress)
+    importer, rows = _Importer(store, options, session_id, project_id), dict[int, ImportedSession | None]()
+    done_bytes, total_bytes = 0, sum(file.size for file in files)
     order = list(range(len(files)))
     if len(files) > 1:
         order.sort(key=lambda place: _holds_requests(files[place], options))
     with collected_seldom():
-        rows = {place: importer.add(files[place]) for place in order}
+        for place in order:
+            rows[place] = importer.add(files[place])
+            done_bytes += files[place].size
+            if progress is not None:
+                progress(done_bytes, total_bytes)
     sessions = [row for _, row in sorted(rows.items()) if row is not None]
     if not sessions:
         raise LoreError(f"no sessions in {corpus.show(paths[0])}", hint="`lore store import` reads session logs")
@@ -100,13 +112,8 @@ def _holds_requests(file: Input, options: Options) -> bool:
 class _Importer:
     """Imports one input after another."""
 
-    def __init__(
-        self, store: Store, options: Options, session_id: str | None, project_id: str | None, files: list[Input],
-        progress: Progress | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, store: Store, options: Options, session_id: str | None, project_id: str | None) -> None:
         self._store, self._options, self._session_id, self._project_id = store, options, session_id, project_id
-        self._total, self._done, self._read = sum(file.size for file in files), 0, 0  # bytes; `_read`: of this file
-        self._progress = progress
         self._used_ids: set[str] = set()  # ids of sessions of earlier inputs
         self._refusal = ""  # why the store took nothing of the last session
         self.requests = self.skipped = 0
@@ -117,7 +124,7 @@ class _Importer:
         path, problems, source = corpus.show(file.path), Problems(), None
         try:
             source = self._open(file, problems)
-            imported = sync(self._store, source, path, self._report)
+            imported = sync(self._store, source, path)
             project = self._project_id or (source.notes.project_id if source.notes else None)
             stored = None if project is None else load_notes(self._store, source.header.session_id)
             if project is not None and stored is not None and stored.project_id != project:
@@ -140,7 +147,6 @@ class _Importer:
             )  # fmt: skip
         finally:
             self.problems += problems.kept
-            self._done += file.size
 
     def _refuses_all(self, error: LoreError) -> bool:
         """Return whether the store refused this session for the same reason as the previous one."""
@@ -149,17 +155,12 @@ class _Importer:
         last_refusal, self._refusal = self._refusal, error.message
         return error.message == last_refusal
 
-    def _report(self) -> None:
-        if self._progress:
-            self._progress(min(self._done + self._read, self._total), self._total)
-
     def _open(self, file: Input, problems: Problems) -> SyncSource:
         """Return the session of an input, read up to its header; raises LoreError."""
         if file.error is not None:
             raise file.error
-        path, opened = file.path, corpus.open_head(file.path)
-        data = self._count(opened.data)
-        recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
+        path = file.path
+        recording = self._options.open(path, problems, subagents=True)
         is_of_requests = isinstance(recording, RequestRecording)
         is_completed = is_of_requests and recording.options.completion is not None and not file.is_named
         if is_completed or not isinstance(recording, EventRecording | RequestRecording):
@@ -174,7 +175,11 @@ class _Importer:
             header, lines = encode(event), chain((header,), lines)
         session_id = self._name_session(path, event, is_of_requests=is_of_requests)
         self._used_ids.add(session_id)
-        new_header = header if event.session_id == session_id else rename_session(header, session_id)
+        new_header = header  # with this id; its other bytes stay
+        if event.session_id != session_id:
+            ids = [member for member in member_ranges(header) if lenient.snake(member.key) == "session_id"]
+            for member in reversed(ids):
+                new_header = new_header[: member.value] + encode_json(session_id) + new_header[member.end :]
         notes, address = None, address_of(path)
         if address is not None:
             with closing(open_existing(address.url)) as store:
@@ -195,25 +200,11 @@ class _Importer:
         )
         return next(name for name in names if not is_of_requests or name not in self._used_ids)
 
-    def _count(self, data: Iterable[bytes]) -> Iterator[bytes]:
-        self._read = 0
-        for piece in data:
-            self._read += len(piece)
-            yield piece
-
 
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
 _STARTED = b'{"kind":"turn_started"'
 # A transcript that stops within a turn is stored with the turn closed. When it continues, the turn is closed again.
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
-
-
-def rename_session(header: bytes, session_id: str) -> bytes:
-    """Return a header with another session id; its other bytes stay."""
-    members = [member for member in member_ranges(header) if lenient.snake(member.key) == "session_id"]
-    for member in reversed(members):
-        header = header[: member.value] + encode_json(session_id) + header[member.end :]
-    return header
 
 
 def find_leaf(lines: Iterable[bytes]) -> str | None:
@@ -245,8 +236,8 @@ class SyncSource(NamedTuple):
     notes: SessionData | None  # leaf and metadata in the store that it comes from
 
 
-def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], None]) -> ImportedSession:
-    """Store the session of a path, or its new events; `progress` is called after each batch.
+def sync(store: Store, source: SyncSource, path: str) -> ImportedSession:
+    """Store the session of a path, or its new events.
 
     Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
     """
@@ -256,7 +247,6 @@ def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], Non
     if stored_notes is None:  # most sessions are one batch, and stored by one write
         stored_count, batches = 0, _batches(lines)
         head = create_session(store, header, next(batches))
-        progress()
     else:
         stored_count, head = stored_notes.head.number, stored_notes.head
         comparison = _Comparison(store.load(header.session_id).events, source)
@@ -264,7 +254,6 @@ def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], Non
     for batch in batches:
         delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=now())
         head = store.save_delta(header.session_id, delta)
-        progress()
     new_count = head.number - stored_count
     if new_count and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
         delta = SessionDelta(base=head, updated_at=now(), leaf_id=notes.leaf_id, metadata=notes.metadata)
@@ -375,3 +364,146 @@ def _take_responses(events: deque[tuple[int, bytes]]) -> tuple[str, ...]:
         uuids.append(response.item.uuid)
     events.clear()
     return tuple(uuids)
+
+
+_ITEM_TYPES = [str(kind.__struct_config__.tag) for kind in get_args(Item)]
+ATTEMPTS = 1_000  # times that a line is appended again after another writer's
+HINT_REPAIR = "nothing of this line was stored, the lines before are: repair it, and send it again with what follows"
+
+
+class AppendedEvent(NamedTuple):
+    """One event of `lore store append`."""
+
+    data: bytes  # as it is stored
+    kind: str
+    number: int | None  # the number that the line expects
+
+
+class SessionAppender:
+    """Appends lines to one session, one delta each."""
+
+    def __init__(self, store: Store, session_id: str, tell: Callable[[str], None]) -> None:
+        refuse_reserved(session_id)
+        self._store, self._session_id = store, session_id
+        self._tell = tell  # receives notes about events that readers keep as opaque
+        self._head: Head | None = None
+        self._loaded_events: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the stored events from it on
+
+    def append(self, line: Line) -> StoreAppended:
+        """Store one event and return its number as soon as it is durable.
+
+        Raises LoreError with the line's place if it is refused; ConflictError if it expects another number than it can
+        have.
+        """
+        try:
+            event = parse_line(line.data)
+            refuse_misspelt(event)
+            number = self._store_event(event)
+        except LoreError as error:
+            if not isinstance(error, DamagedError):  # whose place is in the store
+                error.where = Where("<stdin>", line.number, line.byte)
+            error.hint = error.hint or HINT_REPAIR
+            raise
+        for read in LoreLog().read_line(Line(1, 0, event.data)):
+            # BAD_HEADER: an event that is read alone does not begin a log
+            if isinstance(read.value, Problem) and read.value.code != Code.BAD_HEADER:
+                self._tell(f"note: line {line.number}: {read.value.message}")
+        return StoreAppended(self._session_id, number)
+
+    def _store_event(self, event: AppendedEvent) -> int:
+        """Store an event, or acknowledge it if it is stored; returns its number."""
+        self._head = self._head or self._load_head()
+        if event.kind == "session_started" and event.number in (None, 1):
+            return self._begin(event)
+        if self._head is None:
+            hint = "begin with its session_started, or look at `lore store list`"
+            raise LoreError(f"the store has no session {self._session_id!r}", hint=hint)
+        for _ in range(ATTEMPTS):
+            following = self._head.number + 1
+            if event.number is not None and event.number < following:
+                return self._acknowledge(event, event.number, self._head)
+            if event.number is not None and event.number > following:
+                held = f"the store holds {self._head}: the next is event {following}"
+                message = f"the line expects to be event {event.number}, {held}"
+                raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
+            events = (event.data,)
+            delta = SessionDelta(base=self._head, new_events=events, leaf_id=find_leaf(events), updated_at=now())
+            try:
+                self._head = self._store.save_delta(self._session_id, delta)
+                return following
+            except ConflictError:
+                self._head = self._load_head() or self._head
+        raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
+
+    def _load_head(self) -> Head | None:
+        notes = load_notes(self._store, self._session_id)
+        return None if notes is None else notes.head
+
+    def _begin(self, event: AppendedEvent) -> int:
+        """Create the session, or acknowledge that it has this header."""
+        header = read_header(event.data)
+        refuse_header(header)
+        if header.session_id != self._session_id:
+            message = f"session_started names session {header.session_id!r}, not {self._session_id!r}"
+            hint = f"nothing of it was stored: `lore store append {header.session_id}`, or repair the line"
+            raise LoreError(message, hint=hint)
+        if self._head is None:
+            self._head = create_session(self._store, header, (event.data,))
+        else:
+            self._acknowledge(event, 1, self._head)
+        return 1
+
+    def _acknowledge(self, event: AppendedEvent, number: int, head: Head) -> int:
+        """Return the number of an event that is stored; raises ConflictError if another one has it."""
+        first, events = self._loaded_events
+        if not first <= number < first + len(events):
+            first, events = self._loaded_events = number, self._store.load(self._session_id, after=number - 1).events
+        stored = events[number - first]
+        with suppress(LoreError):  # the events of an imported log may have numbers
+            stored = parse_line(stored).data
+        if not is_same_event(stored, event.data):
+            expected = f"the line expects to be event {number}, and another event is stored there"
+            message = f"{expected}; the store holds {head}"
+            hint = "another writer was here: `lore store export` shows the stored session"
+            raise ConflictError(message, hint=hint, stored=head)
+        return number
+
+
+def parse_line(line: bytes) -> AppendedEvent:
+    """Parse one line, and remove the number that it expects; its other bytes stay. Raises LoreError.
+
+    The number is in `id`; in a `knowledge` event, whose `id` names its entry, in `number`.
+    """
+    reason = refusal(line)
+    if reason:
+        raise LoreError(f"the line is not an event: {reason}", hint=HINT_REPAIR)
+    kind = kind_of(line)
+    if kind == "saved":
+        raise LoreError("a `saved` record is a store's own note, and not an event", hint="leave it out")
+    key = "number" if kind == "knowledge" else "id"
+    values = [decode(line[span.value : span.end]) for span in member_ranges(line) if span.key == key]
+    # Records of other programs have ids of their own.
+    if not values or (kind not in KINDS and isinstance(values[-1], str)):
+        return AppendedEvent(line, kind, None)
+    number = values[-1]
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        hint = "an event's number is an integer from 1 on; without one the event is appended"
+        raise LoreError(f"the line's `{key}` is not a number of an event", hint=hint)
+    return AppendedEvent(without_member(line, key), kind, number)
+
+
+def refuse_misspelt(event: AppendedEvent) -> None:
+    """Raise LoreError for an event of lore that no reader would understand, or a kind that is nearly one of lore's.
+
+    Records of other programs, whose kinds are not like lore's, are kept as opaque events.
+    """
+    if event.kind not in KINDS:
+        hint = did_you_mean(event.kind, get_close_matches(event.kind[:80], KINDS, 1, 0.8))
+        if hint.startswith("did you mean"):
+            raise LoreError(f"there is no event {event.kind!r}", hint=hint)
+    elif event_of(event.data) is None:
+        item = raw_members((raw_members(event.data) or {}).get("item", b"")) or {}
+        kind, hint = text_of(item.get("type", b'""')), ""
+        if event.kind == "append" and kind not in _ITEM_TYPES:
+            hint = f"the item's type: {did_you_mean(kind, _ITEM_TYPES)}"
+        raise LoreError(f"the event {event.kind} has missing or wrong fields", hint=hint)

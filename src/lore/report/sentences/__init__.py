@@ -1,1 +1,0 @@
-"""Sentences about verdicts, made of fields. Nothing parses them."""
