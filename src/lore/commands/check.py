@@ -43,6 +43,7 @@ class CheckOptions(Struct, frozen=True):
     ] = None
     last: flags.Last = False
     since: flags.Since = None
+    until: flags.Until = None
     select: flags.Select = None
     ignore: flags.Ignore = None
     min_reuse: Annotated[
@@ -95,7 +96,9 @@ def run(options: CheckOptions) -> int:
     tables, kinds = _split_tables(options.report or [])
     reports = parse_targets(kinds, as_json=options.as_json)
     page = common.page_among(reports, opens=False, settings=loaded.file, baseline=options.baseline, name="check")
-    selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
+    selection = common.chosen_inputs(
+        options.paths or [], last=options.last, since=options.since, until=options.until, format=options.format
+    )
     page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
         common.progress(is_on=not options.verbose) as progress,

@@ -73,6 +73,9 @@ Last: TypeAlias = Annotated[
 Since: TypeAlias = Annotated[
     str | None, typer.Option("--since", help="Recordings with a request since then: 30m, 2h, 1d, 1w, or a date.")
 ]
+Until: TypeAlias = Annotated[
+    str | None, typer.Option("--until", help="Recordings that began before then; a date: until its end.")
+]
 Agent: TypeAlias = Annotated[
     str | None, typer.Option("--agent", help="Sessions of this agent alone; an unknown word lists them.")
 ]
