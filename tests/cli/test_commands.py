@@ -293,6 +293,13 @@ def test_explain_accepts_a_code_by_its_number():
     assert lore("explain", "101").out == lore("explain", "LORE101").out != ""
 
 
+@pytest.mark.parametrize("beginning", ["LORE15", "lore15", "15"])
+def test_explain_lists_codes_that_begin_so(beginning):
+    heading, *rows = lore("explain", beginning).out.splitlines()
+    assert heading.startswith("code ")
+    assert rows == [row for row in lore("explain").out.splitlines() if row.startswith("LORE15")] != []
+
+
 def test_explain_of_a_word_names_codes_with_it():
     result = lore("explain", "date")
     assert (result.code, "did you mean date-in-prefix?" in result.err) == (2, True)

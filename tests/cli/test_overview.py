@@ -357,6 +357,22 @@ def test_cause_of_cents_is_no_action():
     assert "costliest session: " in text
 
 
+def test_costliest_session_has_its_first_and_last_day():
+    claude("a", FALLEN, minutes=30)
+    result = convert(run_overview(), Overview)
+    assert result.biggest is not None
+    assert result.biggest.at is not None
+    assert result.biggest.latest_at is not None
+    assert result.biggest.at < result.biggest.latest_at
+    noon = time.mktime((2026, 1, 5, 12, 0, 0, 0, 0, -1))
+    for days, span in ((0, "2026-01-05, "), (1, "2026-01-05 to 2026-01-06, ")):
+        biggest = replace(result.biggest, at=noon, latest_at=noon + days * 86_400)
+        total, out = replace(result.total, dollars=1_000.0), io.StringIO()
+        console = Console(out, colour=False, terminal=False)
+        write_overview(replace(result, total=total, biggest=biggest), console, OverviewSelection())
+        assert re.search(rf"costliest session: .* \(app, {span}", out.getvalue())
+
+
 def test_since_in_the_future_is_named():
     answer = lore("--since", "2999-01-01")
     assert answer.code == 2

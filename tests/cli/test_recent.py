@@ -134,14 +134,14 @@ def test_last_skips_sessions_of_windows_paths(empty_folder, monkeypatch):
 
 
 def test_last_without_own_session_names_the_newest(empty_folder):
-    other = about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
+    about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
     put("s.jsonl", session())
-    result = lore("check", "--last")
-    assert result.code == 2
-    assert f"error: agents keep no session of this project ({os.getcwd()})" in result.err
-    assert (
-        f"hint: name a session's file; the newest is one of Codex CLI in /other: {os.path.abspath(other)}" in result.err
-    )
+    for command in ("check", "simulate", "report"):
+        result = lore(command, "--last")
+        assert result.code == 2
+        assert f"error: agents keep no session of this project ({os.getcwd()})" in result.err
+        path = "~/.codex/sessions/rollout-other.jsonl"
+        assert f"hint: the newest session is one of Codex CLI in /other: lore {command} {path}\n" in result.err
 
 
 def test_the_newest_session_is_judged_with_its_subagents():
@@ -201,11 +201,25 @@ def test_since_skips_old_session_in_new_file():
         assert lore("check", "p", "--since", day, "--json").json["summary"]["files"] == files
 
 
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_until_skips_recordings_that_began_later(command):
+    for month in (1, 2, 3):
+        claude(f"p/{month}.jsonl", timestamp=f"2026-0{month}-28T09:00:00Z")
+    for options, months in (
+        (["--until", "2026-02-28"], {1, 2}),
+        (["--until", "2026-02-27"], {1}),
+        (["--since", "2026-02-01", "--until", "2026-03-01"], {2}),
+    ):
+        read = lore(command, "p", "-v", *options).err
+        assert {month for month in (1, 2, 3) if f"p/{month}.jsonl: read as" in read} == months
+    assert lore(command, "p", "--since", "2026-02-01", "--until", "2026-01-01").code == 2
+
+
 def test_since_without_newer_recordings_exits_0():
     aged(claude("p/old.jsonl"), 3)
     for path in ("p", "p/old.jsonl"):
         result = lore("check", path, "--since", "1h")
-        assert (result.code, f"no recordings in {path} are as new as --since asks" in result.err) == (0, True)
+        assert (result.code, f"no recordings in {path} are of the time that --since or" in result.err) == (0, True)
     assert lore("check", "none", "--since", "1h").code == 2
 
 

@@ -1,10 +1,13 @@
 """`lore simulate --what-if`: the same turns, the same evidence, the one thing changed."""
 
+import io
 import json
 import re
 from pathlib import Path
 
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 
 from cli.running import lore, put
 from cli.test_simulate import CACHE_CONTROL, LONG, body, capture, stable, usage
@@ -12,6 +15,9 @@ from formats.claude import answered, asked, log_bytes, text
 from formats.codex import Rollout
 from formats.opencode import Export
 from lore.model.codes import fix_of
+from lore.model.results.simulate import SimulateResult
+from lore.report.console import Console
+from lore.report.simulation import write_simulated
 
 TOOLS = [{"name": name, "description": name * 9, "input_schema": {"type": "object"}} for name in ("a", "b")]
 
@@ -338,6 +344,14 @@ def test_causes_saving_only_together_are_ranked_together(changes):
 
 def test_what_if_cause_requires_a_code():
     assert "names no cause" in lore("simulate", stable(), "--what-if", "cause=,").err
+
+
+def test_savings_are_of_at_least_the_known_cost():
+    result = convert(lore("simulate", moved(), "--what-if", "--json").json, SimulateResult)
+    totals, out = result.totals, io.StringIO()
+    partial = replace(result, totals=replace(totals, cost=replace(totals.cost, at_least=True)))
+    write_simulated(partial, Console(out, colour=False, terminal=False), changes_only=True)
+    assert "\nlargest savings (of at least $" in out.getvalue()
 
 
 def test_only_changes_that_save_are_ranked():

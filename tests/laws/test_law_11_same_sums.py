@@ -78,7 +78,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     side = SelectedSide(path, path)
     compared = compare(surroundings_of(home), side, side, Ledgers(Options())).left.spending
     pages = [read_session(file, CheckContext()) for file in inputs([path])]
-    for spending in (overview, compared, *(page.spending for page in pages if page is not None and len(pages) == 1)):
+    for spending in (overview, compared, *(page[0].spending for page in pages if page is not None and len(pages) == 1)):
         assert spending.breaks == summary.breaks
         assert spending.paid_again_tokens == summary.waste_tokens
         assert spending.unexplained_tokens == summary.unexplained_tokens

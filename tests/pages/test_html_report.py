@@ -141,6 +141,20 @@ def test_session_shows_listed_cost_and_names_other_requests():
     assert Read(page()).text.count("2 of these requests are not in the list of sessions") == 2
 
 
+@pytest.mark.parametrize("target", ["page.html", "pages"])
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_request_of_a_fork_costs_in_one_session(command, target):
+    session("logs/a.jsonl", growing(3))
+    session(
+        "logs/fork/a.jsonl", growing(5), words="!", minutes=range(1, 6)
+    )  # with the responses of the first one, and two more
+    written(command, "logs", path=target)
+    listed = page(target if target.endswith(".html") else "pages/index.html")
+    assert sorted(re.findall(r'data-h="requests">([^<]+)', listed)) == ["2", "3"]
+    text = "".join(Read(path.read_text("utf-8")).text for path in Path().rglob("*.html"))
+    assert text.count("3 of these requests are not in the list of sessions") == 1
+
+
 def test_check_page_of_one_file_folds_findings():
     session("a.jsonl", FALLEN)
     session("b.jsonl", growing(3))

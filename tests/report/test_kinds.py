@@ -8,6 +8,7 @@ from xml.sax import expatreader, handler
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from helpers.schemas import valid
 from lore.judge.findings import finding
@@ -85,8 +86,21 @@ def test_junit_has_one_case_for_each_recording():
     assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "1"]
     failure = root.find("testsuite/testcase/failure")
     assert failure is not None
-    assert failure.get("message") == "LORE101 date-in-prefix"
+    assert (failure.get("message") or "").startswith("LORE101 date-in-prefix: about 505 tokens ")
+    assert failure.get("type") == "LORE101 date-in-prefix"
     assert all(words in (failure.text or "") for words in ("large", "small", "about 500 tokens"))
+
+
+def test_junit_failure_names_budget_and_second_cause():
+    budget = found("LORE402", message="3 unexpected cache breaks, the budget is 2; ruled out: none")
+    moved = replace(found(lost_tokens=500, lost_dollars=0.5, tokens="recorded"), is_break=True)
+    result = checked(moved, replace(found("LORE123"), is_break=True), budget)
+    failure = strictly(text("junit", result)).find("testsuite/testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == (
+        "LORE101 date-in-prefix: 500 tokens re-billed ($0.50); LORE123 resume-rerendered;"
+        " LORE402 breaks-above-budget: 3 unexpected cache breaks, the budget is 2"
+    )
 
 
 @given(st.text(st.characters(), max_size=40))

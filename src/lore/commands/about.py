@@ -24,6 +24,8 @@ from lore.commands.table import commands
 from lore.errors import LoreError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lore.model.results.found import FormatsResult
     from lore.report.console import Console
 
@@ -93,7 +95,8 @@ def explain(
     code: Annotated[
         str | None,
         typer.Argument(
-            help="A code (LORE101), a name, or a word of the output; without one, all codes.", autocompletion=_codes
+            help="A code (LORE101), its beginning, a name, or a word of the output; without one, all codes.",
+            autocompletion=_codes,
         ),
     ] = None,
     audience: Annotated[
@@ -105,24 +108,25 @@ def explain(
 
     The kind is that of a cache break (waste, expected, no certain cause), or what else the finding is about: a request
     that caches badly, a recording that lore cannot read in full, the settings of a check.
-    A page is laid out on a terminal, and is Markdown in a pipe.
+    The beginning of several codes (LORE15) lists these. A page is laid out on a terminal, and is Markdown in a pipe.
     """
-    from lore.model.codes import CODES, kind_in_words
+    from lore.model.codes import CODES
 
     if audience is not None and audience not in _PARTS:
         raise LoreError(f"unknown audience {audience!r}", hint=f"--for {' or --for '.join(_PARTS)}")
     if code is None and audience is not None:
         raise LoreError("--for chooses a part of one page", hint=f"lore explain CODE --for {audience}")
     if code is None:
-        sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
-        for finding_code, row in CODES.items():
-            actor = "agent author" if row.actor == "author" else row.actor
-            sys.stdout.write(_CODE_ROW.format(finding_code, kind_in_words(row.kind, finding_code), actor, row.name))
+        _list_codes(CODES)
         return 0
     names = {row.name: finding_code for finding_code, row in CODES.items()}
     spellings = code.upper(), f"LORE{code}"
     finding_code = next((spelling for spelling in spellings if spelling in CODES), names.get(code.lower()))
     if finding_code is None:
+        beginnings = tuple(spelling for spelling in spellings if spelling.startswith("LORE"))
+        if several := [finding_code for finding_code in CODES if finding_code.startswith(beginnings)]:
+            _list_codes(several)
+            return 0
         word = code.lower()
         meanings = [text for text in guide_page("words").split("\n- ")[1:] if text.startswith(f"**{word}**")]
         if meanings:
@@ -139,6 +143,17 @@ def explain(
         page = head + _PARTS[audience] + (user if audience == "user" else author.rstrip("\n") + "\n")
     _show(page, color)
     return 0
+
+
+def _list_codes(codes: Iterable[str]) -> None:
+    """Print a table of codes."""
+    from lore.model.codes import CODES, kind_in_words
+
+    sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
+    for code in codes:
+        row = CODES[code]
+        actor = "agent author" if row.actor == "author" else row.actor
+        sys.stdout.write(_CODE_ROW.format(code, kind_in_words(row.kind, code), actor, row.name))
 
 
 def _show(page: str, color: bool | None, *, pager: bool = False) -> None:

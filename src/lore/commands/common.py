@@ -365,19 +365,21 @@ class Selection(Struct, frozen=True):
 
 
 def chosen_inputs(
-    paths: list[str], *, last: bool = False, since: str | None = None, format: str | None = None
-) -> Selection:
-    """Return which files to judge; if none is named, look for them and say where."""
-    if paths and not last and since is None:
+    paths: list[str], *, last: bool = False, since: str | None = None, until: str | None = None,
+    format: str | None = None, command: str = "check",
+) -> Selection:  # fmt: skip
+    """Return which files to judge, by this command; if none is named, look for them and say where."""
+    if paths and not last and since is None and until is None:
         return Selection(paths)
     from lore.recording.agents.sessions import newest, newest_of_project
     from lore.run import arguments
 
-    accepts = None if since is None else partial(arguments.is_as_new, since=arguments.parse_since(since, time.time()))
+    begin, end = arguments.parse_span(since, until, time.time())
+    accepts = None if begin is None and end is None else partial(arguments.is_in_span, since=begin, until=end)
     if last and not paths:
         session = newest_of_project(surroundings(), format)
         if session is None:
-            raise arguments.no_session_of_project(surroundings())
+            raise arguments.no_session_of_project(surroundings(), command)
         tell(f"the newest session of this project is {arguments.describe_log(session)}")
         return Selection([session.file.path], accepts, (session.file.path,))
     looked: tuple[str, ...] = ()

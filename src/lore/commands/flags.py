@@ -42,6 +42,7 @@ Open: TypeAlias = Annotated[
 ]
 Last: TypeAlias = Annotated[bool, "Take the newest session alone, with its subagents; without a path, of this project."]
 Since: TypeAlias = Annotated[str | None, "Recordings with a request since then: 30m, 2h, 1d, 1w, or a date."]
+Until: TypeAlias = Annotated[str | None, "Recordings that began before then; a date: until its end."]
 Agent: TypeAlias = Annotated[str | None, "Sessions of this agent alone; an unknown word lists them."]
 Project: TypeAlias = Annotated[str | None, "Sessions of this project alone: its folder, or the end of its path."]
 NoCache: TypeAlias = Annotated[bool, "Read every recording again, and keep nothing."]

@@ -29,7 +29,7 @@ from lore.errors import LoreError, reason_of
 from lore.formats.registry import lacks_of
 from lore.judge.messages import MASKED
 from lore.judge.pairs.pair import Pair
-from lore.judge.sums import CauseSums, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
 from lore.model.codes import CODES, Code, Problem
 from lore.model.events import MAIN
 from lore.model.ledger import UnloggedWork
@@ -42,7 +42,7 @@ from lore.recording import corpus
 from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input
+from lore.recording.inputs import Input, by_start
 from lore.recording.titles import title_of
 from lore.report.html.page import Intro, PageContent, introduce_overview, render_page, view_session
 from lore.report.plain import last_part
@@ -117,14 +117,14 @@ def write_pages(
     is the one to predict; None: the cache that served each turn.
     """
     load_plugins()
-    path, sessions, size, text = target.path, list_sessions(files), 0, ""
+    path, sessions, size, text = target.path, by_start(list_sessions(files), lambda file: file), 0, ""
     if listed is not None and not is_folder(path):
         full_paths = set(list(listed)[:IN_FULL])
         sessions = [file for file in sessions if corpus.show(file.path) in full_paths]
     recordings = [file.path for file in sessions if not file.stream and os.path.isfile(file.path)]
     with (
         progress(is_on=not verbose, colour=colour, what="drawing") as update,
-        closing(_read_sessions(sessions, context, cache, update)) as page_sessions,
+        closing(_read_sessions(sessions, context, cache, update, listed)) as page_sessions,
     ):
         if is_folder(path):
             size = _write_folder(path, intro, page_sessions, listed, recordings)
@@ -144,34 +144,53 @@ def write_pages(
 
 
 def _read_sessions(
-    files: list[Input], context: CheckContext, cache: str | None, update: Progress | None
-) -> Generator[tuple[str, PageSession]]:  # fmt: skip
-    """Yield a digest of the path and the contents of each session, in the order of the files."""
-    total_bytes, done_bytes = sum(file.size for file in files), 0
+    files: list[Input], context: CheckContext, cache: str | None, update: Progress | None, listed: Listed | None
+) -> Generator[tuple[str, PageSession, PageSession]]:  # fmt: skip
+    """Yield a digest of the path, the contents of each session, and its row in the list, in the order of the files."""
+    total_bytes, done_bytes, copies = sum(file.size for file in files), 0, Copies()
     context = replace(context, options=replace(context.options, log=ignore))
     work = partial(read_session, context=context, cache=cache)
     with closing(map_files(files, count_cores(), work, work)) as results:
-        for file, session in zip(files, results, strict=True):
+        for file, result in zip(files, results, strict=True):
             done_bytes += file.size
             if update is not None:
                 update(done_bytes, total_bytes)
-            if session is not None:
+            if result is not None:
+                session, requests = result
+                row = (
+                    _without_copies(session, requests, copies) if listed is None else listed.get(session.path, session)
+                )
                 path = os.path.abspath(file.path).encode("utf-8", "surrogateescape")
-                yield hashlib.sha256(path).hexdigest()[:16], session
+                yield hashlib.sha256(path).hexdigest()[:16], session, replace(row, chains={})
+
+
+def _without_copies(session: PageSession, requests: Sequence[LedgerRequest], copies: Copies) -> PageSession:
+    """Return a session with the sums of its requests that no earlier session of the page holds."""
+    own_requests = [request for request in requests if not copies.has(request.row, request.session)]
+    if len(own_requests) == len(requests):
+        return session
+    sums = Sums()
+    for request in own_requests:
+        sums.add(request)
+    spending = sums.result(session.path)
+    absent = {
+        name: getattr(session.spending, name) for name in spending.__struct_fields__ if name.startswith("absent_")
+    }
+    return replace(session, spending=replace(spending, **absent))
 
 
 def _write_folder(
-    path: str, intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None, recordings: list[str]
+    path: str, intro: Intro, sessions: Iterable[tuple[str, PageSession, PageSession]], listed: Listed | None,
+    recordings: list[str],
 ) -> int:  # fmt: skip
     folder, rows, places, size = os.path.join(path, "sessions"), list[PageSession](), dict[str, str](), 0
     _make_folder(path)
-    listed_rows = listed or {}
-    for name, session in sessions:
+    for name, session, row in sessions:
         _make_folder(folder)
-        rows.append(replace(session, chains={}))
+        rows.append(row)
         places[session.path] = f"sessions/{name}.html"
         title = session.title or last_part(session.path)
-        page = PageContent(title, views=[view_session(session, listed_rows.get(session.path))], back="../index.html")
+        page = PageContent(title, views=[view_session(session, row)], back="../index.html")
         data = render_page(page).encode("utf-8", "backslashreplace")
         size += write_file(os.path.join(folder, f"{name}.html"), data, recordings)
     index = PageContent(intro.title, intro, _list_rows(rows, listed), places)
@@ -179,20 +198,23 @@ def _write_folder(
     return size + write_file(os.path.join(path, "index.html"), data, recordings)
 
 
-def _one_page(intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None) -> PageContent:
+def _one_page(
+    intro: Intro, sessions: Iterable[tuple[str, PageSession, PageSession]], listed: Listed | None
+) -> PageContent:
     """Return one page, which shows in full the sessions that lost most and lists the others."""
-    rows, pages, listed_rows = list[PageSession](), list[PageSession](), listed or {}
-    for _, session in sessions:
-        rows.append(replace(session, chains={}))
+    rows, pages = dict[str, PageSession](), list[PageSession]()
+    for _, session, row in sessions:
+        rows[session.path] = row
         pages.append(session)
-        pages.sort(key=lambda page: _loss(listed_rows.get(page.path, page)), reverse=True)
+        pages.sort(key=lambda page: _loss(rows[page.path]), reverse=True)
         while len(pages) > 1 and (len(pages) > IN_FULL or sum(len(page.turns) for page in pages) > MOST_TURNS):
             pages.pop()
     places = {session.path: f"#s{number}" for number, session in enumerate(pages)}
-    rows = _list_rows(rows, listed)
-    row_of = {row.path: row for row in rows}
+    list_rows = _list_rows([*rows.values()], listed)
+    row_of = {row.path: row for row in list_rows}
     views = [view_session(page, row_of.get(page.path), str(number)) for number, page in enumerate(pages)]
-    return PageContent(intro.title, intro, rows if len(rows) > 1 else (), places, views, len(rows) - len(pages))
+    hidden_count = len(list_rows) - len(pages)
+    return PageContent(intro.title, intro, list_rows if len(list_rows) > 1 else (), places, views, hidden_count)
 
 
 def _loss(session: PageSession) -> tuple[float, int, float]:
@@ -241,8 +263,10 @@ def list_sessions(files: Iterable[Input]) -> list[Input]:
     return main_files
 
 
-def read_session(file: Input, context: CheckContext, cache: str | None = None) -> PageSession | None:
-    """Return the contents of a session's page; None if the file is not a recording.
+def read_session(
+    file: Input, context: CheckContext, cache: str | None = None
+) -> tuple[PageSession, list[LedgerRequest]] | None:
+    """Return the contents of a session's page, and its requests; None if the file is not a recording.
 
     `cache` is the one to predict; None: the cache that served each turn.
     """
@@ -259,13 +283,14 @@ def read_session(file: Input, context: CheckContext, cache: str | None = None) -
         with collected_seldom():
             reading.read(cache)
         session = replace(reading.result(), problems=list[Problem](problems.kept), title=title)
-        return redacted(session) if context.redact else session
+        return redacted(session) if context.redact else session, reading.requests
     except UnrecognisedError:
         return None
     except LoreError as error:
         message = (redacted_error(error) if context.redact else error).message
         session = session if reading is None else reading.result()
-        return replace(redacted(session) if context.redact else session, message=message)
+        requests = [] if reading is None else reading.requests
+        return replace(redacted(session) if context.redact else session, message=message), requests
 
 
 class _Reading:
@@ -273,6 +298,7 @@ class _Reading:
 
     def __init__(self, recording: Recording, context: CheckContext, session: PageSession) -> None:
         self._recording, self._context, self._session = recording, context, session
+        self.requests: list[LedgerRequest] = []  # in the order recorded
         self._chains: dict[str, list[PageTurn]] = {}
         self._sums, self._causes = Sums(), CauseSums()
         self._lacks = ""
@@ -292,6 +318,7 @@ class _Reading:
             is_subagent = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
             path, project = self._session.path, self._session.project or ""
             row = LedgerRequest(make_row(played.verdict, rules), path, "", project, is_subagent, turn.at)
+            self.requests.append(row)
             self._sums.add(row)
             self._causes.add(row)
             previous = latest.get(turn.chain)

@@ -33,6 +33,7 @@ class SimulateOptions(common.CommonOptions, frozen=True):
     paths: flags.Paths = None
     last: flags.Last = False
     since: flags.Since = None
+    until: flags.Until = None
     cache: Annotated[
         list[str] | None, "Simulate this cache (NAME, NAME:OPTION=VALUE,…), whoever served it; repeatable."
     ] = None
@@ -97,7 +98,10 @@ def run(options: SimulateOptions) -> int:
     caches = tuple(options.cache or settings.settings.simulate.caches)
     page = common.page_target(options.report, opens=options.open_page, name="simulate", in_use=options.as_json)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
-    selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
+    selection = common.chosen_inputs(
+        options.paths or [], last=options.last, since=options.since, until=options.until, format=options.format,
+        command="simulate",
+    )  # fmt: skip
     page_files = [] if page is None else common.require_rereadable(inputs(selection.paths, selection.accepts))
     with (
         common.progress(is_on=not options.verbose, colour=options.color, what="simulating") as progress,

@@ -399,7 +399,7 @@ def report(options: ReportOptions) -> int:
         if page is not None and options.output is not None and not options.force and os.path.isfile(page.path):
             raise LoreError(f"{options.output} exists", hint="name another file, or overwrite it with --force")
     loaded, now = common.find_settings(options.config), time.time()
-    selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
+    selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, command="report")
     files = [replace(file, optional=bool(selection.looked)) for file in inputs(selection.paths, selection.accepts)]
     if page is not None:
         common.require_rereadable(files)

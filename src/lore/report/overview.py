@@ -421,10 +421,11 @@ def _write_actions(result: results.Overview, out: Console, choice: OverviewSelec
 
 
 def _describe_biggest(biggest: results.SpendingSession) -> str:
-    """Return the title of the session that cost most, its project, day and cost, and the size of its prompts."""
+    """Return the title of the session that cost most, its project, days and cost, and the size of its prompts."""
     cost = money(biggest.dollars or 0.0, is_part=biggest.at_least)
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
-    facts = ", ".join(filter(None, (last_part(biggest.project or ""), day_of(biggest.at), cost, size)))
+    days = " to ".join(dict.fromkeys(map(day_of, (biggest.at, biggest.latest_at or biggest.at))))
+    facts = ", ".join(filter(None, (last_part(biggest.project or ""), days, cost, size)))
     return f"{biggest.title or 'without a title'} ({facts})"
 
 

@@ -263,7 +263,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     saving_changes.sort(key=lambda change: (change.saved or 0.0, change.tokens), reverse=True)
     missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
     if saving_changes:
-        of_cost = f"of {format_money(total_cost)}, " if total_cost else ""
+        at_least = "at least " if cost.at_least and cost.billed is not None else ""
+        of_cost = f"of {at_least}{format_money(total_cost)}, " if total_cost else ""
         each = "; each change by itself" if len(saving_changes) > 1 else ""
         out.print(line((f"largest savings ({of_cost}estimated{each}):", "bold")))
     for change in saving_changes if verbose else saving_changes[:_CHANGES_SHOWN]:

@@ -18,8 +18,9 @@ from lore.model.jsonslice import array, is_json, raw_members
 from lore.recording import corpus
 from lore.recording.agents.logs import Surroundings, existing, files_of, places
 from lore.recording.agents.sessions import AgentLog, folder_of, last_time, logs_of_project, newest_of_agents
-from lore.recording.inputs import Input, written_at
+from lore.recording.inputs import Input, start_of, written_at
 from lore.recording.overrides import Completion
+from lore.report.commands import in_shell
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
@@ -75,6 +76,25 @@ def parse_until(text: str, now: float, option: str = "--until") -> float:
     return (datetime.fromisoformat(text.strip()) + timedelta(days=1)).timestamp()  # not 24 hours if the clock changes
 
 
+def parse_span(since: str | None, until: str | None, now: float) -> tuple[float | None, float | None]:
+    """Parse `--since` and `--until` into seconds since the epoch; raises LoreError if the span is empty."""
+    begin = None if since is None else parse_since(since, now)
+    end = None if until is None else parse_until(until, now)
+    if begin is not None and end is not None and begin >= end:
+        raise LoreError("--until is not after --since", hint="name a later time: --since 2026-01-01 --until 2026-01-31")
+    return begin, end
+
+
+def is_in_span(file: Input, since: float | None, until: float | None) -> bool:
+    """Return whether a recording has, or may have, a request since a time and began before another one."""
+    if since is not None and not is_as_new(file, since):
+        return False
+    if until is None or file.stream or file.error is not None:
+        return True
+    began = start_of(file)[0]
+    return began is None or began < until
+
+
 def is_as_new(file: Input, since: float) -> bool:
     """Return whether a recording has, or may have, a request since then; a stream and a file of unknown time may.
 
@@ -91,27 +111,33 @@ def no_recordings_error(searched_places: Sequence[str]) -> LoreError:
     return LoreError("there are no recordings", hint=hint)
 
 
-def no_session_of_project(surroundings: Surroundings) -> LoreError:
-    """Return the error for a project without sessions; it names the project that has the newest one."""
+def no_session_of_project(surroundings: Surroundings, command: str = "check") -> LoreError:
+    """Return the error for a project without sessions; it has the command for the newest session of another one."""
     newest = newest_of_agents(surroundings)
     if newest is None:
         searched = dict.fromkeys(place.path for place in places(surroundings) if place.agent.is_read)
         return no_recordings_error([*searched, os.curdir])
     message = f"agents keep no session of this project ({corpus.show(surroundings.folder)})"
-    return LoreError(message, hint=f"name a session's file; the newest is {describe_log(newest)}")
+    path = in_shell(newest.file.path, surroundings.home) or corpus.show(newest.file.path)
+    return LoreError(message, hint=f"the newest session is {describe_place(newest)}: lore {command} {path}")
 
 
 def describe_log(log: AgentLog) -> str:
     """Return the agent, the project and the path of a session's log."""
+    return f"{describe_place(log)}: {corpus.show(log.file.path)}".lstrip()
+
+
+def describe_place(log: AgentLog) -> str:
+    """Return the agent and the project of a session's log."""
     agent, project = "" if log.agent is None else f"one of {log.agent.title}", folder_of(log)
-    where = "" if project is None else f" in {corpus.show(project)}"
-    return f"{agent}{where}: {corpus.show(log.file.path)}".lstrip()
+    return agent if project is None else f"{agent} in {corpus.show(project)}".lstrip()
 
 
 def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreError:
-    """Return the error for a path without recordings, or without any as new as `--since` (`by_time`)."""
+    """Return the error for a path without recordings, or without any of the time that was asked for (`by_time`)."""
     if by_time:
-        return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
+        message = f"no recordings in {corpus.show(path)} are of the time that --since or --until names"
+        return LoreError(message, hint="leave --since and --until out")
     if looked:
         return no_recordings_error(looked)
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore formats` lists what lore reads")

@@ -115,6 +115,7 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     window: int | None = None  # tokens; each fires at 70 %: the largest window that saves a tenth of the cost
     title: str | None = None  # the name that its agent gave it, else its first prompt
     at_least: bool = False  # `dollars` leaves out a part of what it cost
+    latest_at: float | None = None  # when its latest request was sent; null: unknown
 
 
 class UnreadLogs(Struct, frozen=True):

@@ -188,21 +188,28 @@ def _add_case(
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
     kind, message, failing = "", "", [finding for finding in findings if finding.severity == "error"]
     if failing:
-        kind = "failure"
-        message = ", ".join(
-            dict.fromkeys(f"{finding.code} {finding.name}" for finding in terminal.worst_first(failing))
-        )
+        kind, message = "failure", "; ".join(_describe_causes(failing))
     elif unjudged:
         kind, message, failing = "error", f"not judged: {unjudged}", findings
     line = next((finding.line for finding in (*failing, *findings) if finding.line is not None), None)
     if line is not None:
         case.set("line", str(line))
     if kind:
-        attributes = {"message": visible(message), "type": visible(message.partition(",")[0].partition(":")[0])}
+        attributes = {"message": visible(message), "type": visible(message.partition(";")[0].partition(":")[0])}
         SubElement(case, kind, attributes).text = _write_plain(failing, verbose=verbose)
     if others := [finding for finding in findings if finding not in failing]:
         SubElement(case, "system-out").text = _write_plain(others, verbose=verbose)
     return kind
+
+
+def _describe_causes(failing: Sequence[Finding]) -> Iterator[str]:
+    """Yield the code and the name of each cause with what it cost; if it is not a cache break, with its message."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in terminal.worst_first(failing):
+        groups.setdefault(f"{finding.code} {finding.name}", []).append(finding)
+    for name, group in groups.items():
+        details = terminal.describe_loss(group) or ("" if group[0].is_break else split_message(group[0].message)[0])
+        yield f"{name}: {details}" if details else name
 
 
 def _write_plain(findings: Sequence[Finding], *, verbose: bool) -> str:

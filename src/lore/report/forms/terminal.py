@@ -77,6 +77,12 @@ def _with_sums(group: Sequence[Finding]) -> Finding:
     return replace(first, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars, tokens=source)
 
 
+def describe_loss(group: Sequence[Finding]) -> str:
+    """Return what a group of findings cost; empty if none of them lost tokens."""
+    sums = _with_sums(group)
+    return sentences.format_loss(sums, is_part=is_priced_in_part(group)) if sums.lost_tokens else ""
+
+
 def is_priced_in_part(group: Sequence[Finding]) -> bool:
     """Return whether the cost of a group leaves out that of some re-billed tokens."""
     return any(finding.lost_tokens and finding.lost_dollars is None for finding in group)
@@ -120,13 +126,8 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
         write_findings(group, out)
         written[name] += 1
     for name, hidden in hidden_groups.items():
-        loss = (
-            f": {sentences.format_loss(_with_sums(hidden), is_part=is_priced_in_part(hidden))}"
-            if any(finding.lost_tokens for finding in hidden)
-            else ""
-        )
-        files = counted(len({finding.path for finding in hidden}), "file")
-        out.hint(f"! {name}, {len(hidden):,} more in {files}{loss}", "-v: each")
+        loss, files = describe_loss(hidden), counted(len({finding.path for finding in hidden}), "file")
+        out.hint(f"! {name}, {len(hidden):,} more in {files}{loss and f': {loss}'}", "-v: each")
     return len(groups)
 
 
@@ -149,11 +150,11 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
         out.print(f"    {turn}{message_of(sums, quote=False)}")
         for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
             out.print(line(f"      {sign} ", (f"…{text}…", style)))
-    if sums.lost_tokens and len(group) > 1:
-        loss = sentences.format_loss(sums, is_part=is_priced_in_part(group))
+    loss = describe_loss(group)
+    if loss and len(group) > 1:
         out.hint(f"    {loss} in {counted(len(group), 'turn')}", "-v: each turn")
-    elif sums.lost_tokens:
-        out.print(f"    {sentences.format_loss(sums)}")
+    elif loss:
+        out.print(f"    {loss}")
     is_advice = isinstance(sums.requests, int)  # of `lore lint`
     if sums.severity != "note" or is_advice:
         heading, fix = sentences.format_fix(sums)

@@ -300,6 +300,7 @@ class Period:
             name: defaultdict(Sums) for name in groups if name in _KEYS
         }
         self.first: dict[str, LedgerRequest] = {}  # of each session
+        self._latest_at: dict[str, float] = {}  # when the latest request of each session was sent
         self.cause_sums = CauseSums()
         self._models = defaultdict[str, Sums](Sums)
         # by session: code and kind of a cause -> its dollars and tokens
@@ -318,6 +319,8 @@ class Period:
         if sums is not self._latest:
             self._latest.sum_added()
             self._latest = sums
+        if request.at is not None:
+            self._latest_at[request.session] = max(request.at, self._latest_at.get(request.session, request.at))
         sums.add(request)
         self.cause_sums.add(request)
         self._models[request.row.model or ""].add(request)
@@ -378,7 +381,7 @@ class Period:
             row = SpendingSession(
                 path=name, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
                 dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
-                command="", title=title_of(name), at_least=is_part(sums),
+                command="", title=title_of(name), at_least=is_part(sums), latest_at=self._latest_at.get(name),
             )  # fmt: skip
             rows.append((row, (sums.dollars or 0.0) - (sums.subagent_dollars or 0.0)))
         return rows
