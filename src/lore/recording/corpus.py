@@ -194,7 +194,7 @@ class LocalFile(Source):
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         path = self.name
         if first.startswith(_ARCHIVE):
-            return _archive_stream(path)
+            return packed.archive_stream(path)
         if first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
             return opencode().database_stream(path, opencode().only_session(path, sessions))
         whole = super()._unpack(first, tail)
@@ -284,7 +284,7 @@ class Remote(Source):
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
             raise LoreError(message, hint="copy it here, with its -wal file, and name the copy")
-        return _archive_stream(self.name) if first.startswith(_ARCHIVE) else super()._unpack(first, tail)
+        return packed.archive_stream(self.name) if first.startswith(_ARCHIVE) else super()._unpack(first, tail)
 
 
 def resolve(name: str) -> Source:
@@ -304,12 +304,6 @@ def resolve(name: str) -> Source:
     if stat.S_ISREG(mode):
         return LocalFile(name)
     return Folder(name) if stat.S_ISDIR(mode) else Pipe(name)
-
-
-def _archive_stream(path: str) -> Iterator[bytes]:
-    from lore.recording.archives import archive_stream  # noqa: PLC0415 - slow to import
-
-    return archive_stream(path)
 
 
 def opencode():  # noqa: ANN201 - the module, with its types
