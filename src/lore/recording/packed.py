@@ -48,9 +48,8 @@ PIECE = 1024 * 1024  # bytes that are read at a time
 COMPLETIONS, PAIRS = "completions", "body-pairs"  # kinds of packs
 REQUEST, RESPONSE = ".request.json", ".response.json"
 BODIES_OPENING = OPENING + PAIRS.encode() + b'"'
-_SUBAGENTS = "subagents"  # folder of the subagents' folders, in that of a session
-_WITH_SUBAGENTS = (KIMI_SESSION, OPENHANDS)
-_SESSIONS = (CLINE_TASK, *_WITH_SUBAGENTS)  # kinds that are one session, whose files may be longer than a record
+WITH_SUBAGENTS = (KIMI_SESSION, OPENHANDS)  # the folders of a session's subagents are in its folder `subagents`
+_SESSIONS = (CLINE_TASK, *WITH_SUBAGENTS)  # kinds that are one session, whose files may be longer than a record
 _SESSION_FILES = frozenset((*folders.TASK_FILES, folders.WIRE, folders.CONTEXT, STATE, EVENTS))
 _ROTATED = pattern(r"context_(\d{1,9})\.jsonl")
 _EVENT = pattern(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
@@ -102,19 +101,6 @@ def session_folder_of(path: str) -> str:
     kind, names = find_pack(folder or os.curdir)
     is_part = part in names or (name == EVENTS and kind == OPENHANDS)
     return (folder or os.curdir) if is_part and kind in _SESSIONS else path
-
-
-def subagent_folders(folder: str) -> list[str]:
-    """Return the folders of a session's subagents, sorted."""
-    below = os.path.join(folder, _SUBAGENTS)
-    paths = (os.path.join(below, name) for name in filesystem.names(below))
-    return [path for path in paths if find_pack(path)[0] in _WITH_SUBAGENTS]
-
-
-def session_of_subagent(folder: str) -> str:
-    """Return the session that a subagent's folder belongs to; empty for any other folder."""
-    above, name = os.path.split(os.path.dirname(folder))
-    return above if name == _SUBAGENTS and find_pack(above)[0] in _WITH_SUBAGENTS else ""
 
 
 def status_of(folder: str) -> filesystem.Status:
