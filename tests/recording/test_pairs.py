@@ -4,8 +4,7 @@ import json
 import os
 
 from formats.captures import CAPTURES
-from lore.recording.packed import find_pack, order_members
-from lore.recording.pairs import PAIRS
+from lore.recording.packed import PAIRS, find_pack, order_members
 
 SESSION = json.dumps({"session_id": "s"})
 

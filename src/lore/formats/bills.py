@@ -101,9 +101,9 @@ class _Lifetimes(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     ephemeral_1h_input_tokens: Count | None = None
 
 
-class _ServerTools(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    web_search_requests: Count = 0
-    web_fetch_requests: Count = 0
+class _NoServerTools(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    web_search_requests: Literal[0] = 0
+    web_fetch_requests: Literal[0] = 0
 
 
 class _Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
@@ -126,7 +126,7 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
     """Anthropic's usage in nearly all responses, decoded fast; an unknown member or an impossible count is refused."""
 
     iterations: tuple[_OwnPass, ...] = ()
-    server_tool_use: _ServerTools | None = None
+    server_tool_use: _NoServerTools | None = None
     service_tier: str | None = None
     speed: str | None = None
     inference_geo: str | None = None
@@ -134,17 +134,15 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
     def usage(self, client: str) -> Usage | None:
         """Return the usage; None if it has no counts, or only `usage_of_object` can read it.
 
-        That is so for several passes, counts that differ from those of the only pass, and requests of server tools.
+        That is so for several passes, and for counts that differ from those of the only pass.
         """
         counts = self.counts
         if len(self.iterations) > 1 or [part for part in self.iterations if part.counts != counts]:
             return None
-        lives, used = self.cache_creation or _NO_LIFETIMES, self.server_tool_use
+        lives = self.cache_creation or _NO_LIFETIMES
         minutes, hour = lives.ephemeral_5m_input_tokens, lives.ephemeral_1h_input_tokens
         if counts == _NO_COUNTS and minutes is None and hour is None:
             return None
-        if used is not None and (used.web_search_requests or used.web_fetch_requests):
-            return None  # `_with_terms` keeps the order of their names
         return Usage(
             *counts, minutes, hour, (), "", None, self.speed or "", self.service_tier or "", self.inference_geo or "",
             (), client,

@@ -81,23 +81,17 @@ def event_of(data: bytes) -> e.Event | None:
         if not data.isascii():
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
-        event = _decode_leniently(data)
+        try:
+            kind = e.KINDS.get(kind_of(data)) if data.lstrip(b" \t\r")[:1] == b"{" else None
+            event = None if kind is None else lenient.convert(data, kind)
+        except (ValueError, RecursionError):
+            return None
     return event if event is not None and _is_well_formed(event) else None
 
 
 def kind_of(line: bytes) -> str:
     """Return a record's kind, as lore spells it; empty if it has none."""
     return lenient.snake(text_of(sliced_members(line).get("kind", b'""')))
-
-
-def _decode_leniently(data: bytes) -> e.Event | None:
-    if data.lstrip(b" \t\r")[:1] != b"{":
-        return None
-    try:
-        kind = e.KINDS.get(kind_of(data))
-        return None if kind is None else lenient.convert(data, kind)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _is_string(raw: Raw) -> bool:

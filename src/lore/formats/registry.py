@@ -224,6 +224,9 @@ def reader_of(head: bytes) -> Reader | None:
         return inner
     match = match or _first_that_recognises(head, head, generic, signs)
     match = match or _first_that_recognises(head, records, generic, signs)
+    if match is None or match in LAST:
+        classes = (name for name in READERS if name not in FORMATS)
+        match = next((name for name in classes if READERS[name].recognises(head)), match)
     return None if match is None else READERS[rank_alike(head, match)[0]]()
 
 

@@ -94,6 +94,10 @@ def is_same(first: str, second: str) -> bool:
 # sources
 
 
+class TornFileError(LoreError):
+    """A compressed file ends too soon, after content that was returned."""
+
+
 class Source:
     """The input that a name refers to."""
 
@@ -119,7 +123,7 @@ class Source:
             raise LoreError(message, hint="name the file itself")
         whole = chain((first,), tail)
         if kind := compression_of(first):
-            whole = _decompress(whole, kind, show(self.name))
+            whole = self._decompress(whole, kind)
         start, whole = peek(whole)
         if start == _SEPARATOR:
             return (piece.replace(_SEPARATOR, b" ") for piece in whole)
@@ -129,21 +133,16 @@ class Source:
             return (text.encode("utf-8", "replace") for text in iterdecode(whole, "utf-16", "replace"))
         return whole
 
-
-class TornFileError(LoreError):
-    """A compressed file ends too soon, after content that was returned."""
-
-
-def _decompress(chunks: Iterator[bytes], kind: str, label: str) -> Iterator[bytes]:
-    is_empty = True
-    try:
-        for piece in unpack(chunks, kind, must_end=True):
-            is_empty = False
-            yield piece
-    except ContentError as error:
-        if isinstance(error, CutError) and not is_empty:
-            raise TornFileError(f"{label} is cut off: {error}", where=Where(label)) from None
-        raise LoreError(f"cannot read {label}: {error}", where=Where(label)) from None
+    def _decompress(self, chunks: Iterator[bytes], kind: str) -> Iterator[bytes]:
+        label, is_empty = show(self.name), True
+        try:
+            for piece in unpack(chunks, kind, must_end=True):
+                is_empty = False
+                yield piece
+        except ContentError as error:
+            if isinstance(error, CutError) and not is_empty:
+                raise TornFileError(f"{label} is cut off: {error}", where=Where(label)) from None
+            raise LoreError(f"cannot read {label}: {error}", where=Where(label)) from None
 
 
 class Stdin(Source):
@@ -194,7 +193,7 @@ class LocalFile(Source):
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         path = self.name
         if first.startswith(_ARCHIVE):
-            return _archive_stream(path)
+            return packed.archive_stream(path)
         if first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
             return opencode().database_stream(path, opencode().only_session(path, sessions))
         whole = super()._unpack(first, tail)
@@ -284,7 +283,7 @@ class Remote(Source):
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
             raise LoreError(message, hint="copy it here, with its -wal file, and name the copy")
-        return _archive_stream(self.name) if first.startswith(_ARCHIVE) else super()._unpack(first, tail)
+        return packed.archive_stream(self.name) if first.startswith(_ARCHIVE) else super()._unpack(first, tail)
 
 
 def resolve(name: str) -> Source:
@@ -304,12 +303,6 @@ def resolve(name: str) -> Source:
     if stat.S_ISREG(mode):
         return LocalFile(name)
     return Folder(name) if stat.S_ISDIR(mode) else Pipe(name)
-
-
-def _archive_stream(path: str) -> Iterator[bytes]:
-    from lore.recording.archives import archive_stream  # noqa: PLC0415 - slow to import
-
-    return archive_stream(path)
 
 
 def opencode():  # noqa: ANN201 - the module, with its types

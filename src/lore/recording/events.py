@@ -99,9 +99,9 @@ class EventRecording(Recording):
                         self.problems.add(event, self.reading)
                     elif isinstance(event, e.OpaqueEvent):
                         yield read
+                    elif isinstance(event, e.SessionStarted) and is_started:
+                        continue
                     elif not isinstance(event, Exchange | Measurement | Turn):
-                        if isinstance(event, e.SessionStarted) and is_started:
-                            continue
                         is_started = is_started or isinstance(event, e.SessionStarted)
                         if event.chain not in names:
                             names[event.chain] = _free_name(event.chain, path, used_names)

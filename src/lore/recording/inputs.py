@@ -27,7 +27,7 @@ from lore.formats.contents import recorded_body
 from lore.formats.folders import PackHeader
 from lore.model.deferred import pattern
 from lore.model.times import decode_time
-from lore.recording import corpus, filesystem, packed, pairs
+from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.opening import Options, reader_class_for
@@ -341,8 +341,8 @@ def open_input(file: Input, options: Options, problems: Problems, opened: corpus
     """Open an input, joined files as one, or `opened` instead; raises LoreError as `Options.open` does."""
     if not file.together:
         return options.open(file.path, problems, opened=opened, growing=False)
-    headers = [PackHeader(pairs.PAIRS, path, is_file=True) for path in file.together]
-    opened = corpus.Opened(pairs.BODIES_OPENING, packed.pack_stream("", headers))
+    headers = [PackHeader(packed.PAIRS, path, is_file=True) for path in file.together]
+    opened = corpus.Opened(packed.BODIES_OPENING, packed.pack_stream("", headers))
     return replace(options, format=None).open("", problems, opened=opened, growing=False)
 
 

@@ -20,7 +20,7 @@ from lore.formats.contents import unescape
 from lore.formats.documents import end_of_value
 from lore.formats.folders import OPENING
 from lore.formats.lines import nonblank_lines
-from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_as, reader_of
+from lore.formats.registry import FORMATS, GENERIC, READERS, plug_in_of, rank_alike, reader_as, reader_of
 from lore.formats.unrecognised import LFS_POINTER, describe, find_foreign_file
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
@@ -232,11 +232,7 @@ def _reader(head: bytes, format: str | None) -> Reader | None:
         reader_named(format)
         return reader_as(format, head)
     load_plugins()
-    reader = reader_of(head)
-    if reader is not None and reader.name not in LAST:
-        return reader
-    of_plug_ins = (READERS[name] for name in READERS if name not in FORMATS)
-    return next((kind() for kind in of_plug_ins if kind.recognises(head)), reader)
+    return reader_of(head)
 
 
 def reader_named(name: str) -> type[Reader]:

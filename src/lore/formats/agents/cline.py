@@ -281,7 +281,12 @@ class Cline(DocumentReader):
         if kind == "api_req_started":
             self._start_request(record)
         elif cut is not None:
-            self._apply_shown_cut(cut)
+            cut_id, summary = cut.condense_id or cut.truncation_id or "", cut.summary
+            shown = (at for at, (waiting, _) in enumerate(self._waiting) if not cut_id or waiting == cut_id)
+            if (at := next(shown, None)) is not None:
+                cut_id, summary = self._waiting.pop(at)
+            self._expected_cuts -= 1
+            self._apply_cut(cut_id, summary if opens(summary) == '"' else NULL, cut)
         elif kind in _ANSWERS and request is not None:
             has_text = opens(record.text) == '"' and record.text != Raw(b'""')
             if has_text and record.say and not record.partial:
@@ -342,16 +347,6 @@ class Cline(DocumentReader):
         return with_cost(usage, bytes(request.counts.cost))
 
     # condensations and truncations
-
-    def _apply_shown_cut(self, cut: _Condense) -> None:
-        """Apply a cut on the screen, with the id and summary of the cut in `self._waiting` that it shows, if any."""
-        cut_id = cut.condense_id or cut.truncation_id or ""
-        summary = cut.summary if opens(cut.summary) == '"' else NULL
-        at = next((at for at, (waiting, _) in enumerate(self._waiting) if not cut_id or waiting == cut_id), None)
-        if at is not None:
-            cut_id, summary = self._waiting.pop(at)
-        self._expected_cuts -= 1
-        self._apply_cut(cut_id, summary, cut)
 
     def _apply_cut(self, cut_id: str, summary: Raw, cut: _Condense) -> None:
         """Drop from the history what a cut hides and what only the screen showed; emit it with the counts of `cut`."""

@@ -124,7 +124,9 @@ class DeepSeekHarness(LogReader):
             session.emit(e.SessionChanged(title=text_at(data, "title") or None, at=session.at))
         elif kind in ("assistant/attempt", "llm/retry", "step/end"):  # an attempt is a response without a message
             self._keep_usage(array(data.get("stream", b"")))
-            self._fail_request(record)
+            usage, self._streamed = self._usage_of(self._streamed), NULL
+            if usage is not None and not usage.is_empty:  # its response did not come
+                session.emit(e.TurnFailed(turn=self._start_request(record), at=session.at, usage=usage))
             session.signal(*[Sign("api-error")] * (kind == "llm/retry"))
         elif kind == "turn/end" and (sign := _ENDS.get(text_at(_members(data.get("reason", b"")), "kind"))):
             session.signal(Sign(sign))
@@ -200,12 +202,6 @@ class DeepSeekHarness(LogReader):
                 members = _members(piece)
                 chunk = _members(_members(members.get("data", piece)).get("chunk", b""))
                 self._streamed = Raw(chunk["usage"]) if "usage" in chunk else self._streamed
-
-    def _fail_request(self, record: _DshRecord) -> None:
-        """End a request that used tokens, but whose response did not come."""
-        usage, self._streamed = self._usage_of(self._streamed), NULL
-        if usage is not None and not usage.is_empty:
-            self.session.emit(e.TurnFailed(turn=self._start_request(record), at=self.session.at, usage=usage))
 
     def _usage_of(self, usage: Raw) -> e.Usage | None:
         """Return a usage; the library for providers other than DeepSeek leaves out counts of 0."""

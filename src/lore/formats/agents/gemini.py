@@ -231,7 +231,7 @@ class GeminiCli(LogReader):
         if name in self._messages:
             if response is not None and response.id == name:
                 response.tokens = record.tokens or response.tokens
-        elif response is not None and self._continues(record, response):
+        elif response is not None and not self._is_prompted and self._has_only_calls(record, response.id):
             self._merged[name] = name = response.id
         elif record.model is not None or record.tokens is not None:  # else the client wrote it in the model's place
             self._end_response()
@@ -240,10 +240,9 @@ class GeminiCli(LogReader):
             self._response = _GeminiResponse(name, record.timestamp, record.tokens)
         self._add_answer(record, name)
 
-    def _continues(self, record: _GeminiRecord, response: _GeminiResponse) -> bool:
-        """Return whether a message has nothing but the calls of this response."""
-        message = self._messages.get(response.id)
-        if self._is_prompted or message is None or message.results or record.thoughts or not record.tool_calls:
+    def _has_only_calls(self, record: _GeminiRecord, response: str) -> bool:
+        message = self._messages.get(response)
+        if message is None or message.results or record.thoughts or not record.tool_calls:
             return False
         return usage_of(record.tokens) is None and google.content_of(record.content) == google.NO_CONTENT
 

@@ -25,7 +25,7 @@ from lore.formats.contents import build_array, build_body, object_of, to_openai_
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
-from lore.formats.lines import TOO_DEEP, Line, is_crowded, placed
+from lore.formats.lines import Line, is_crowded, placed
 from lore.formats.values import count_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
@@ -77,7 +77,7 @@ class InspectLog(Documents):
 
     def read_line(self, line: Line) -> Iterable[Read]:  # pyright: ignore[reportIncompatibleMethodOverride] - as it says
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
-        if not line.data or is_crowded(line.data, self.max_values):
+        if not line.data or is_crowded(line.data, self.max_values) or is_deep(line.data):
             return super().read_line(line)
         return (placed(value, line) for value in _calls_of_sample(line.data))
 
@@ -93,9 +93,6 @@ class InspectArchive(PackReader):
 
 
 def _calls_of_sample(data: bytes, name: str = "a sample") -> Iterator[Judged]:
-    if is_deep(data):
-        yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {TOO_DEEP}")
-        return
     try:
         sample = _SAMPLE.decode(data)
     except (ValueError, RecursionError) as error:
@@ -162,8 +159,6 @@ def _inspect_body(event: dict[str, bytes], pools: _Pools) -> tuple[bytes, Fideli
 
 def _fill_attachments(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
     """Return a body with attachments in their places, as many as fit into the length of a record."""
-    if not attachments or b'"attachment://' not in body:
-        return body
     room = RECORD_BYTES - len(body)
 
     def put(match: re.Match[bytes]) -> bytes:

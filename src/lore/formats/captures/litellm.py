@@ -79,10 +79,9 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     if text_of(members.get("call_type", b'""')).removeprefix("a").startswith(_OTHER):
         return []
     record = Record(members)
-    body = next((body for path in _SENT if (body := recorded_body(record.at(path))) is not None), None)
-    if body is None and (proxied := recorded_body(record.at("proxy_server_request.body"))) is not None:
-        body = proxied[0], "parsed"
-    body = body or _body_of_params(record)
+    sent = (recorded_body(record.at(path)) for path in _SENT)
+    proxied = recorded_body(record.at("proxy_server_request.body"))
+    body = next(filter(None, sent), None) or (proxied and (proxied[0], "parsed")) or _body_of_params(record)
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
     call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_label="LiteLLM's usage_object")

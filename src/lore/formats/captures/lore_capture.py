@@ -16,19 +16,20 @@ from __future__ import annotations
 import base64
 from typing import ClassVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.captures.layouts import JOURNAL, Record, call_in
+from lore.formats.captures.recorders import JoinedCalls, OpenCall
 from lore.formats.contents import NO_CONTENT, Content, unescape
 from lore.formats.http import ENDPOINT, endpoint_of, exchanges_of
-from lore.formats.lines import Line, LineReader, nonblank_lines, placed, problem
+from lore.formats.lines import Line, nonblank_lines, placed, problem
 from lore.formats.values import text_in
-from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, raw_members
-from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
+from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.times import decode_time
 
@@ -44,81 +45,57 @@ class _Side(Struct):  # a request or a response, as far as it was read
     arrived: bytes = b""  # of its latest record
 
 
-class _OpenCall(Struct):
-    place: Line  # of its first record
-    request: _Side
-    response: _Side
-    size: int = 0  # bytes that are held
+class _RecordedCall(OpenCall):
+    request: _Side = msgspec.field(default_factory=_Side)
+    response: _Side = msgspec.field(default_factory=_Side)
 
 
-class LoreCapture(LineReader):
+class LoreCapture(JoinedCalls[_RecordedCall]):
     """Reader of the captures of `lore record`."""
 
     name: ClassVar[str] = "lore-capture"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls: dict[str, _OpenCall] = {}  # by their name
-        self._held = 0  # bytes
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         opening = raw_members(next(nonblank_lines(head), b"")) or {}
         return "lore_capture" in opening or opening.keys() >= {"call", "part", "at"}  # or its beginning is missing
 
-    def _record(self, line: Line) -> list[Read] | None:
-        members = raw_members(line.data)
-        if members is None:
-            return None
+    def _values(self, members: dict[str, bytes], line: Line) -> list[Read]:
         if (version := members.get("lore_capture")) is not None:
             version_text = cut_masked(version.decode("utf-8", "replace"), 20)
             newer = problem(Code.BAD_HEADER, f"written by a newer lore: version {version_text}", line)
             return [*self._flush(), newer] if version != str(VERSION).encode() else self._flush()
-        name, part = text_of(members.get("call", b'""')), members.get("part")
+        name, part, reads = text_in(members.get("call", b"")), members.get("part"), list[Read]()
         if not name or part not in (b'"request"', b'"response"'):
             return [problem(Code.UNKNOWN_RECORD, "not a record of a capture", line)]
-        read = self._read_request if part == b'"request"' else self._read_response
-        reads = read(name, members, line)
-        while len(self._calls) > 1 and (self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS):
-            reads += self._close(next(iter(self._calls)))  # the oldest, though it is incomplete
-        return reads
-
-    def _read_request(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
-        reads, call = list[Read](), self._calls.get(name)
-        if call is None or "method" in members:
-            reads = self._close(name) if call is not None else []  # another call has the same name
-            call = self._calls[name] = _OpenCall(line, _Side(), _Side())
-        self._take(call, call.request, members, line)
-        if "ended" in members:  # before its body was recorded: usually its server was not reached
-            del self._calls[name]
-            self._held -= call.size
+        call = self._calls.get(name)
+        if part == b'"request"' and (call is None or "method" in members):
+            reads = [] if call is None else self._close(name)  # another call has the same name
+            call = self._calls[name] = _RecordedCall(line)
+        elif call is None:  # without a status it is the end of a call that failed before its request was recorded whole
+            text = "the request of this response is not in the capture"
+            return [problem(Code.RESPONSE_WITHOUT_REQUEST, text, line)] if "status" in members else []
+        self._add(call, call.request if part == b'"request"' else call.response, members, line)
+        if part == b'"response"':
+            reads += [] if members.get("more") == b"true" else self._close(name)
+        elif "ended" in members:  # before its body was recorded: usually its server was not reached
+            self._take(name)
             reason, endpoint = text_in(members["ended"]), endpoint_of(text_in(members.get("url", b"")), {})
             if "body" in members or reason == _NOT_WRITTEN or ENDPOINT.search(endpoint) is None:
                 reads.append(problem(Code.UNKNOWN_RECORD, "a request was not recorded whole; it is skipped", line))
             else:
                 text = f"a request to {endpoint} failed: {cut_masked(mask(reason), 300)}"
                 reads.append(problem(Code.CALL_FAILED, text, line))
-        return reads
+        return reads + self._close_oldest()
 
-    def _read_response(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
-        call = self._calls.get(name)
-        if call is None and "status" not in members:
-            return []  # the end of a call that failed before its request was recorded whole
-        if call is None:
-            text = "the request of this response is not in the capture"
-            return [problem(Code.RESPONSE_WITHOUT_REQUEST, text, line)]
-        self._take(call, call.response, members, line)
-        return [] if members.get("more") == b"true" else self._close(name)
-
-    def _take(self, call: _OpenCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
+    def _add(self, call: _RecordedCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
         """Add a record to its side; a body beyond the limit is kept only so far that the reader sees its size."""
         if not side.members:
             side.members = {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > BODY_BYTES:
             return
-        call.size += len(line.data)
-        self._held += len(line.data)
+        self._hold(call, line)
         for key in ("body", "base64"):
             raw = members.get(key, b"")
             if raw[:1] == b'"':
@@ -126,9 +103,7 @@ class LoreCapture(LineReader):
                 side.size += len(raw)
 
     def _close(self, name: str) -> list[Read]:
-        """Return a call as an exchange, and drop its pieces."""
-        call = self._calls.pop(name)
-        self._held -= call.size
+        call = self._take(name)
         request, response = call.request, call.response
         http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
         http = replace(
@@ -136,10 +111,7 @@ class LoreCapture(LineReader):
             ended=_end_time(http.at, response), account=text_in(request.members.get("account", b"")),
             answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
         )  # fmt: skip
-        return [placed(value, call.place) for value in exchanges_of(http)]
-
-    def _flush(self) -> list[Read]:
-        return [read for name in list(self._calls) for read in self._close(name)]
+        return [placed(value, call.line) for value in exchanges_of(http)]
 
 
 def _end_time(sent_at: float | None, response: _Side) -> float | None:

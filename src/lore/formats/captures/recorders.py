@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -169,15 +169,58 @@ _CONTENTS = {"content", "choices", "candidates", "output"}  # one is in a whole 
 _LAST = pattern(rb"message_stop|\[DONE\]|response\.(?:completed|incomplete|failed|done)")
 
 
-class _HalfCall(Struct):  # a call whose answer has not come, or not to its end
-    line: Line  # of the request
-    request: dict[str, bytes]
-    begin: dict[str, bytes] = {}  # of the answer: its status and headers, if its body follows
-    pieces: list[bytes] = []  # of a streamed answer, JSON
+class OpenCall(Struct):
+    """A call whose records have not all come."""
+
+    line: Line  # its first record
     size: int = 0  # bytes that are held
 
 
-class ProxyHalves(RecordReader):
+C = TypeVar("C", bound=OpenCall)
+
+
+class JoinedCalls(RecordReader, Generic[C]):
+    """A reader of calls that are in several records, which have the name of their call. A format implements `_close`.
+
+    Memory for open calls is bounded: if it is exceeded, the oldest one is read without its rest.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[str, C] = {}  # by their name
+        self._held = 0  # bytes
+
+    def _hold(self, call: C, line: Line) -> None:
+        call.size += len(line.data)
+        self._held += len(line.data)
+
+    def _take(self, name: str) -> C:
+        call = self._calls.pop(name)
+        self._held -= call.size
+        return call
+
+    def _close(self, name: str) -> list[Read]:
+        """Return an open call as an exchange, and drop it."""
+        raise NotImplementedError
+
+    def _close_oldest(self) -> list[Read]:
+        """Close the oldest calls until the others are within the bounds."""
+        reads = list[Read]()
+        while len(self._calls) > CAPTURED_CALLS or (len(self._calls) > 1 and self._held > CAPTURED_BYTES):
+            reads += self._close(next(iter(self._calls)))
+        return reads
+
+    def _flush(self) -> list[Read]:
+        return [read for name in list(self._calls) for read in self._close(name)]
+
+
+class _HalfCall(OpenCall, kw_only=True):
+    request: dict[str, bytes]
+    response: dict[str, bytes] = {}  # status and headers, if its body follows; the last record of the answer
+    pieces: list[bytes] = []  # of a streamed answer, JSON
+
+
+class ProxyHalves(JoinedCalls[_HalfCall]):
     """Reader of logs in which the request and the response of a call are records of their own, joined by an id.
 
     A record says by `type`, `direction`, `event` or a member like these that it is a request or a response (or an
@@ -187,11 +230,6 @@ class ProxyHalves(RecordReader):
     """
 
     name: ClassVar[str] = "proxy-halves"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls: dict[str, _HalfCall] = {}  # by id
-        self._held = 0  # bytes of them
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -205,30 +243,26 @@ class ProxyHalves(RecordReader):
         name = names[0] if side == "request" else next(known_names, names[0])
         call = self._calls.get(name)
         if side == "request":
-            reads = self._close(name, {})
-            call = self._calls[name] = _HalfCall(line, members)
+            reads = [] if call is None else self._close(name)
+            call = self._calls[name] = _HalfCall(line, request=members)
         elif call is None:
             lost = problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the log", line)
             return [lost] if side == "response" else []
         elif piece := _piece_in(members, is_answer=side == "response" and not call.pieces):
             call.pieces.append(piece)
-        elif side == "response" and not call.pieces and _is_begin(members):
-            call.begin = members
+        elif side == "response":
+            is_begin = not call.pieces and _is_begin(members)
+            call.response = members if is_begin else {**call.response, **members}
+            if not is_begin:
+                return self._close(name)
         else:
-            return self._close(name, members) if side == "response" else []
-        call.size += len(line.data)
-        self._held += len(line.data)
-        while len(self._calls) > CAPTURED_CALLS or (len(self._calls) > 1 and self._held > CAPTURED_BYTES):
-            reads += self._close(next(iter(self._calls)), {})
-        return reads
-
-    def _close(self, name: str, response: dict[str, bytes]) -> list[Read]:
-        """Return the call of a request and its answer; nothing without the request."""
-        if name not in self._calls:
             return []
-        call = self._calls.pop(name)
-        self._held -= call.size
-        sides = {"request": call.request, "response": {**call.begin, **response}}
+        self._hold(call, line)
+        return reads + self._close_oldest()
+
+    def _close(self, name: str) -> list[Read]:
+        call = self._take(name)
+        sides = {"request": call.request, "response": call.response}
         for side, members in sides.items():  # with those of the object inside it
             objects = (raw_members(members.get(name, b"")) for name in _HALVES[side])
             sides[side] = {**members, **next(filter(None, objects), dict[str, bytes]())}
@@ -241,9 +275,6 @@ class ProxyHalves(RecordReader):
         bodies = (body for body, inner in _objects(sides["request"], "request") if is_body(inner))
         http = replace(http, request=next(bodies, http.request), response=answer)
         return [placed(value, call.line) for value in exchanges_of(http)]
-
-    def _flush(self) -> list[Read]:
-        return [read for name in list(self._calls) for read in self._close(name, {})]
 
 
 def _side_of(members: dict[str, bytes]) -> str:

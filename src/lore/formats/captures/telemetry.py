@@ -19,7 +19,7 @@ import re
 from collections import ChainMap
 from collections.abc import Mapping
 from itertools import chain as chained
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -183,8 +183,20 @@ def _is_call(span: _SpanRecord) -> bool:
 
 
 def _call_of_span(span: _SpanRecord) -> list[Judged]:
-    """Return the exchange of a model call's span; without messages, problems in its place."""
-    attrs, messages = span.attributes, _sent_messages(span.attributes)
+    """Return the exchange of a model call's span; without messages, problems in its place.
+
+    Its messages are written in OpenAI's shape, however its instrumentation records them.
+    """
+    attrs = span.attributes
+    if listed := next((_array_of(raw) for key in _INPUT if (raw := attrs.at(key))), b""):
+        sent = (to_openai_messages(raw_members(raw) or {"content": raw}) for raw in array(listed))
+        messages = list(chained.from_iterable(sent))
+    else:
+        numbered = (_numbered_messages(attrs, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
+        messages = list(chained.from_iterable(numbered)) or _event_messages(attrs)
+    if messages and (instructions := _array_of(attrs.at("gen_ai.system_instructions"))):
+        parts = [part_of(part, raw_members(part) or {}) for part in array(instructions)]
+        messages.insert(0, build_message("system", parts))
     params = {name: value for key, name in _PARAMS.items() if (value := attrs.at(key))}
     tools = _array_of(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
     body = build_body(attrs.first(_MODELS), messages, tools, params)
@@ -197,21 +209,6 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
     message = f"{span.name or 'a span'} has no messages that were sent: {lacks}"
     failed = failure_of(call)
     return [Problem(Code.CONTENT_NOT_RECORDED, message), *([failed] if failed else [])]
-
-
-def _sent_messages(attrs: Record) -> list[bytes]:
-    """Return a span's messages in OpenAI's shape, however its instrumentation records them; empty without any."""
-    listed = next((_array_of(raw) for key in _INPUT if (raw := attrs.at(key))), b"")
-    sent = (to_openai_messages(raw_members(raw) or {"content": raw}) for raw in array(listed))
-    messages = list(chained.from_iterable(sent))
-    if not listed:
-        numbered = (_numbered_messages(attrs, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
-        messages = list(chained.from_iterable(numbered)) or _event_messages(attrs)
-    instructions = _array_of(attrs.at("gen_ai.system_instructions")) if messages else b""
-    if instructions:
-        parts = [part_of(part, raw_members(part) or {}) for part in array(instructions)]
-        messages.insert(0, build_message("system", parts))
-    return messages
 
 
 def _array_of(raw: bytes) -> bytes:
@@ -257,8 +254,7 @@ def _usage(attrs: Record) -> Usage | None:
     usage = dict[str, int]()
     for name, keys in _COUNTS.items():
         counts = (count_in(raw.strip(b'"')) for key in keys if (raw := attrs.at(key)))
-        count = next((count for count in counts if count is not None), None)
-        if count is not None:
+        if (count := next((count for count in counts if count is not None), None)) is not None:
             usage[name] = count
     if not usage.keys() - {"total_tokens"}:
         return None
@@ -340,10 +336,6 @@ class _PendingCall(NamedTuple):  # a request whose response has not come
     key: tuple[str, str, str]  # session, model and purpose, which its response has, too
     line: Line
 
-    def reads(self) -> list[Read]:
-        """Return the exchange, at the line of the request; empty if its body was cut."""
-        return [] if self.call is None else [placed(value, self.line) for value in exchanges_of(self.call)]
-
 
 class ClaudeEvents(RecordReader):
     """Reader of Claude Code's events with bodies: `claude_code.api_request_body` and `api_response_body`.
@@ -368,8 +360,12 @@ class ClaudeEvents(RecordReader):
         return [value for span in span_records(members) for value in self._read_event(span, line)]
 
     def _flush(self) -> list[Read]:
-        pending, self._pending = self._pending, []
-        return [read for request in pending for read in request.reads()]
+        return [read for _ in range(len(self._pending)) for read in self._close(0)]
+
+    def _close(self, place: int, **answer: Any) -> list[Read]:
+        """Return a pending request with its answer as an exchange, at the line of the request; none of a cut body."""
+        call, _, line = self._pending.pop(place)
+        return [] if call is None else [placed(value, line) for value in exchanges_of(replace(call, **answer))]
 
     def _read_event(self, span: _SpanRecord, line: Line) -> list[Problem | Read]:
         """Add a request to `_pending`; return the call of a response, or the oldest if too many wait, and problems."""
@@ -389,15 +385,12 @@ class ClaudeEvents(RecordReader):
                 agent=span.text("agent.id", "agent_id"), purpose=key[2],
             )  # fmt: skip
             self._pending.append(_PendingCall(None if is_cut else call, key, line))
-            return [*values, *self._pending.pop(0).reads()] if len(self._pending) > WAITING else values
+            return [*values, *self._close(0)] if len(self._pending) > WAITING else values
         place = next((place for place, request in enumerate(self._pending) if request.key == key), None)
         if place is None:
             return values or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
-        request = self._pending.pop(place)
-        if request.call is not None:
-            response = NO_CONTENT if is_cut else Content(body, "json")
-            request = request._replace(call=replace(request.call, response=response, answered=span.at))
-        return [*values, *request.reads()]
+        response = NO_CONTENT if is_cut else Content(body, "json")
+        return [*values, *self._close(place, response=response, answered=span.at)]
 
 
 def _kind_of_event(span: _SpanRecord) -> str:  # `_REQUEST`, `_RESPONSE` or empty

@@ -32,10 +32,10 @@ from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import item_name, opens, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, OpaqueItem, is_absent
+from lore.model.items import NULL, OpaqueItem, TextBlock, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.ledger import UnloggedWork
-from lore.model.state import Sign
+from lore.model.state import Sign, bounded_names
 from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
@@ -126,7 +126,8 @@ class ClaudeCode(LogReader):
             self._read_metadata(record)
             return
         if not session.is_started:
-            self._title = self._title or records.teammate_title(record)
+            if record.team_name and record.agent_name:
+                self._title = self._title or f"{record.agent_name} (teammate in {record.team_name})"
             session.start_session(
                 record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
                 parent_session_id=records.fork_source(record) or None, title=self._title or None,
@@ -341,7 +342,8 @@ class ClaudeCode(LogReader):
             chain.prompts[parent] = uuid
         session.append(records.prompt_item(uuid, record, parts))
         session.setting("permission-mode", records.format_setting(bytes(record.permission_mode)))
-        if not record.is_meta and not records.is_client_text(parts[0]):
+        text = parts[0].text if isinstance(parts[0], TextBlock) else NULL
+        if not record.is_meta and not records.head_of(text).startswith(records.CLIENT_TEXTS):
             if self._exit == records.QUEUE and not has_result and bytes(record.entrypoint) == records.DESKTOP:
                 session.signal(Sign("restart", (records.LAST_PROMPT,)))
             if not has_result:
@@ -421,9 +423,10 @@ class ClaudeCode(LogReader):
                 chain.calls[part.id] = item
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
-                    skill = records.names_of_skill(part)
-                    session.signal(Sign("skill", skill))
-                    chain.expands = next(iter(skill), "")
+                    arguments = raw_members(bytes(part.input)) or {}  # its name has one of two spellings
+                    names = records.names_in(arguments, "skill") or records.names_in(arguments, "command")
+                    session.signal(Sign("skill", bounded_names(names)))
+                    chain.expands = next(iter(bounded_names(names)), "")
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
             session.append(records.response_item(item, part, message, response))

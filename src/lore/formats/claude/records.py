@@ -368,7 +368,7 @@ _ATTACHMENTS = {
     "mcp_instructions_delta": "instructions-delta",
     "hook_additional_context": "hook-context",
 }
-_CLIENT_TEXTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')  # the client's own, not prompts
+CLIENT_TEXTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')  # the client's own, not prompts
 _EXITS = ("/exit", "/quit")  # commands that end the process
 PLAN = "planContent"  # the field of a log that holds an accepted plan: its name for the work on one
 _PLAN = b'"Implement the following plan'  # how a client opens the conversation that carries out an accepted plan
@@ -408,7 +408,7 @@ def facts_of_prompt(parts: Sequence[Part]) -> PromptFacts:
         if type(part) is not TextBlock:
             signals += [Sign("image")] if type(part) is _ClaudeImage else []
             continue
-        text = _head(part.text)
+        text = head_of(part.text)
         if text.startswith(b'"<command-'):
             command = _COMMAND.search(text)
             names = bounded_names((command[1].decode(),)) if command else ()
@@ -475,24 +475,14 @@ def is_placeholder(name: str) -> bool:
     return bool(name) and not name.startswith(("msg_", "toolu_")) and not visible_value(name)
 
 
-def teammate_title(record: ClaudeRecord) -> str:
-    """Return the title of a session that another one of an agent team began; empty for any other."""
-    return f"{record.agent_name} (teammate in {record.team_name})" if record.team_name and record.agent_name else ""
-
-
-def is_client_text(part: Part) -> bool:
-    """Return whether the client wrote a text of a user's message about itself."""
-    return isinstance(part, TextBlock) and _head(part.text).startswith(_CLIENT_TEXTS)
-
-
 def is_thinking(part: Part) -> bool:
     """Return whether a part of a response is reasoning."""
-    return type(part) is _ClaudeThinking or (type(part) is RawBlock and b'"redacted_thinking"' in _head(part.json))
+    return type(part) is _ClaudeThinking or (type(part) is RawBlock and b'"redacted_thinking"' in head_of(part.json))
 
 
 def signals_of_result(content: Raw) -> Iterator[Sign]:
     """Yield the signals of a result that is a list: tools that a search found, images."""
-    head = _head(content)
+    head = head_of(content)
     if b'"tool_reference"' in head:
         blocks = [raw_members(block) or {} for block in array(bytes(content))]
         is_sound = all(block.get("type", b"")[:1] == b'"' for block in blocks)
@@ -500,12 +490,6 @@ def signals_of_result(content: Raw) -> Iterator[Sign]:
         yield Sign("tool-reference", bounded_names(name for block in tools for name in names_in(block, "tool_name")))
     if b'"type":"image"' in head:
         yield Sign("image")
-
-
-def names_of_skill(call: ClaudeToolUse) -> tuple[str, ...]:
-    """Return the skill that a call loads; its input has one of two spellings."""
-    arguments = raw_members(bytes(call.input)) or {}
-    return bounded_names(names_in(arguments, "skill") or names_in(arguments, "command"))
 
 
 def signals_of_attachment(attachment: bytes, entrypoint: bytes = b"") -> Iterator[Sign]:
@@ -569,5 +553,6 @@ def names_in(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:
     return names
 
 
-def _head(raw: Raw) -> bytes:
+def head_of(raw: Raw) -> bytes:
+    """Return the beginning of a long text, or of other content."""
     return bytes(memoryview(raw)[:_HEAD])

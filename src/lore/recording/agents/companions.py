@@ -52,7 +52,9 @@ def companions(path: str) -> list[str]:
     stem, ending = os.path.splitext(name)
     is_log = ending == ".jsonl" and filesystem.is_file(path)
     if not is_log and filesystem.is_folder(path):
-        return packed.subagent_folders(path)
+        below = os.path.join(path, "subagents")
+        places = (os.path.join(below, name) for name in filesystem.names(below))
+        return [place for place in places if packed.find_pack(place)[0] in packed.WITH_SUBAGENTS]
     if path != corpus.STDIN and (ending == ".json" or "#" in name):
         return _opencode_subagents(path)
     if not is_log or is_companion(name):
@@ -70,10 +72,10 @@ def companions(path: str) -> list[str]:
             files = corpus.files_below(below, lambda place, _: paths.append(place))  # opening it reports the reason
             logs = (file for file in files if file.endswith(ending))
             paths.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
-    names = _read_once(_list_companions, folder, is_folder=True)
+    names = [*filter(is_companion, _read_once(filesystem.names, folder or os.curdir, is_folder=True) or ())]
     session = _read_once(_session_of_log, path) if names else None
     if session is not None:
-        beside = (os.path.join(folder, name) for name in names or ())
+        beside = (os.path.join(folder, name) for name in names)
         paths += [file for file in beside if filesystem.is_file(file) and _read_once(_session_of_log, file) == session]
     return _drop_repeated(paths)
 
@@ -98,10 +100,10 @@ def session_of(path: str) -> str | None:
     below = _BELOW_CLAUDE.fullmatch(path) or _BELOW_PI.fullmatch(path)
     if below is not None:
         return f"{below[1]}.jsonl"
-    if session := packed.session_of_subagent(path):
-        return session
     folder, name = os.path.split(path)
     chats, parent = os.path.split(folder)
+    if parent == "subagents" and packed.find_pack(chats)[0] in packed.WITH_SUBAGENTS:
+        return chats
     if is_companion(name):
         session = _read_once(_session_of_log, path)
         return None if session is None else os.path.join(folder, f"{session}.jsonl")
@@ -153,10 +155,6 @@ def _session_of_chat(path: str) -> str:
         return ""
     match = _CHAT.search(line) if b'"projectHash"' in line else None
     return "" if match is None else match[1].decode()
-
-
-def _list_companions(folder: str) -> tuple[str, ...]:  # names without the folder
-    return tuple(filter(is_companion, filesystem.names(folder or os.curdir)))
 
 
 def _read_once(read: Callable[[str], T], path: str, *, is_folder: bool = False) -> T | None:

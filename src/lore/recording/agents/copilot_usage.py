@@ -35,16 +35,33 @@ UsageRow: TypeAlias = list[str | int | None]  # agent, model, the four counts, i
 
 
 def usage_lines(path: str, first: bytes) -> Iterator[bytes]:
-    """Yield the line before a session's log, if there is one."""
-    session, database = session_in(first), database_of(path)
-    if session is None or not database:
+    """Yield the line before a session's log, which begins with `first`; nothing for another log, or without database.
+
+    `MOST_ROWS` rows are read at most, in the order of requests.
+    """
+    start = raw_members(first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]) or {}
+    session, database = (raw_members(start.get("data", b"")) or {}).get("sessionId", b""), database_of(path)
+    if start.get("type") != b'"session.start"' or session[:1] != b'"' or not database:
         return
+    rows, problem = list[UsageRow](), ""
     try:
-        rows = _rows(database, session)
+        with closing(databases.connect(database)) as connection:
+            has = databases.columns_of(connection, _TABLE)
+            if not has >= _NEEDED:
+                raise ValueError(f"no table {_TABLE} with {', '.join(sorted(_NEEDED - has))}")
+            names = ", ".join(name if name in has else f"null as {name}" for name in _COLUMNS)
+            order = "id" if "id" in has else "rowid"
+            query = f"select {names} from {_TABLE} where session_id = ? order by {order} limit {MOST_ROWS + 1}"  # noqa: S608
+            for values in connection.execute(query, (text_of(session),)):  # of any type
+                agent, call, model, initiator = (
+                    value if isinstance(value, str) else "" for value in (*values[:3], values[-1])
+                )
+                counts = [count if isinstance(count, int) and count >= 0 else None for count in values[3:-1]]
+                rows.append([agent or call, model or None, *counts, initiator])
+            problem = f"{_NAME}: more than {MOST_ROWS:,} rows" if len(rows) > MOST_ROWS else ""
     except databases.ERRORS as error:
-        yield line_of([], f"{_NAME}: {databases.reason_of(error)}")
-        return
-    yield line_of(rows[:MOST_ROWS], f"{_NAME}: more than {MOST_ROWS:,} rows" if len(rows) > MOST_ROWS else "")
+        rows, problem = [], f"{_NAME}: {databases.reason_of(error)}"
+    yield line_of(rows[:MOST_ROWS], problem)
 
 
 def line_of(rows: list[UsageRow], problem: str) -> bytes:
@@ -52,39 +69,8 @@ def line_of(rows: list[UsageRow], problem: str) -> bytes:
     return msgspec.json.encode({"lore_usage": {"rows": rows, "problem": problem}}) + b"\n"
 
 
-def session_in(first: bytes) -> str | None:
-    """Return the session id in the first bytes of a log; None if it is not Copilot's."""
-    line = first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-    record = raw_members(line) or {}
-    session_id = (raw_members(record.get("data", b"")) or {}).get("sessionId", b"")
-    return text_of(session_id) if record.get("type") == b'"session.start"' and session_id[:1] == b'"' else None
-
-
 def database_of(path: str) -> str:
     """Return the database of a log, "" if there is none."""
     folder = os.path.dirname(os.path.abspath(path))
-    for above in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
-        database = os.path.join(above, _NAME)
-        if os.path.isfile(database):
-            return database
-    return ""
-
-
-def _rows(database: str, session: str) -> list[UsageRow]:
-    """Return the rows of a session in the order of requests, at most one more than `MOST_ROWS`."""
-    with closing(databases.connect(database)) as connection:
-        has = databases.columns_of(connection, _TABLE)
-        if not has >= _NEEDED:
-            raise ValueError(f"no table {_TABLE} with {', '.join(sorted(_NEEDED - has))}")
-        names = ", ".join(name if name in has else f"null as {name}" for name in _COLUMNS)
-        order = "id" if "id" in has else "rowid"
-        query = f"select {names} from {_TABLE} where session_id = ? order by {order} limit {MOST_ROWS + 1}"  # noqa: S608
-        rows: list[UsageRow] = []
-        for agent, call, model, *values, initiator in connection.execute(query, (session,)):  # of any type
-            counts = [count if isinstance(count, int) and count >= 0 else None for count in values]
-            rows.append([_text(agent) or _text(call), _text(model) or None, *counts, _text(initiator)])
-        return rows
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    above = (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder)))
+    return next((file for place in above if os.path.isfile(file := os.path.join(place, _NAME))), "")

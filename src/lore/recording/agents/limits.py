@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 TAIL = 262_144  # bytes of a log's end
@@ -48,25 +50,17 @@ def limits_in(path: str) -> list[LoggedLimit]:
         reached = _REACHED.search(line) if b'"isApiErrorMessage":true' in line else None
         if reached is not None:
             return [LoggedLimit(_FIVE_HOURS, 100.0, float(reached[1]), "Claude Code")]
-        if b'"rate_limits":{' in line and (windows := sorted(_windows_in(line))):
-            return windows
+        if b'"rate_limits":{' in line:  # of Codex CLI
+            windows: list[LoggedLimit] = []
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+                limits: dict[str, Any] = json.loads(line)["payload"]["rate_limits"]
+                plan = limits["plan_type"] if limits.get("plan_type") in _PLANS else ""
+                for window in filter(None, map(limits.get, ("primary", "secondary"))):
+                    minutes, used = int(window["window_minutes"]), float(window["used_percent"])
+                    windows.append(LoggedLimit(minutes, used, float(window["resets_at"]), "Codex CLI", plan))
+            if windows:
+                return sorted(windows)
     return []
-
-
-def _windows_in(line: bytes) -> Iterator[LoggedLimit]:
-    """Yield the windows of a `token_count` event of Codex CLI."""
-    try:
-        limits: dict[str, Any] = json.loads(line)["payload"]["rate_limits"]
-        plan = limits.get("plan_type")
-        for name in ("primary", "secondary"):
-            window = limits.get(name)
-            if window is not None:
-                yield LoggedLimit(
-                    int(window["window_minutes"]), float(window["used_percent"]), float(window["resets_at"]),
-                    "Codex CLI", plan if plan in _PLANS else "",
-                )  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        return
 
 
 def plan_notes(logs: Iterable[tuple[str, str]]) -> list[str]:
@@ -74,15 +68,12 @@ def plan_notes(logs: Iterable[tuple[str, str]]) -> list[str]:
 
     `logs` are agents with paths of their logs; of many only the last ones of each agent are read.
     """
-    newest, plans = dict[str, list[str]](), dict[str, set[str]]()
+    newest, plans = defaultdict[str, list[str]](list), defaultdict[str, set[str]](set)
     for agent, path in logs:
-        newest.setdefault(agent, []).append(path)
-    for path in [path for paths in newest.values() for path in paths[-_MOST_LOGS:]]:
-        for limit in limits_in(path):
-            plans.setdefault(limit.agent, set()).add(limit.plan)
-    notes: list[str] = []
-    for agent, names in plans.items():
-        known_names = ", ".join(sorted(filter(None, names)))
-        suffix = f" ({known_names})" if known_names else ""
-        notes.append(f"{agent} is used on a subscription{suffix}: its cost here is what its tokens cost at API prices")
-    return notes
+        newest[agent].append(path)
+    for paths in newest.values():
+        for limit in (limit for path in paths[-_MOST_LOGS:] for limit in limits_in(path)):
+            plans[limit.agent].add(limit.plan)
+    known = {agent: ", ".join(sorted(filter(None, names))) for agent, names in plans.items()}
+    cost = "its cost here is what its tokens cost at API prices"
+    return [f"{agent} is used on a subscription{names and f' ({names})'}: {cost}" for agent, names in known.items()]

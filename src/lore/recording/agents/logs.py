@@ -50,14 +50,11 @@ def _pi_name(folder: str) -> str:
 
 
 def _dsh_name(folder: str) -> str:
+    def escape(unsafe: re.Match[str]) -> str:
+        return "~" + unsafe[0].encode("utf-16-be", "surrogatepass").hex("~", 2).upper()
+
     slug = _SEPARATORS.sub("-", folder).lstrip("-") or "root"
-    slug = _UNSAFE.sub(lambda match: _escaped(match[0]), slug)[:251]
-    return f"--{slug}--"
-
-
-def _escaped(letters: str) -> str:
-    units = letters.encode("utf-16-be", "surrogatepass").hex().upper()
-    return "".join(f"~{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return f"--{_UNSAFE.sub(escape, slug)[:251]}--"
 
 
 def sha256_name(folder: str) -> str:
