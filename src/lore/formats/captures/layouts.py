@@ -6,9 +6,9 @@ records of another kind. A format that writes bodies in its own words (LiteLLM, 
 sent in code, and takes everything else from its row.
 
 Paths are from the recorders' own output or documentation: HAR 1.2 (also PollyJS), VCR (Python, Ruby, betamax, go-vcr),
-ReqCassette (Elixir), httpmock (Rust), nock (JavaScript), claude-tap, claude-trace, vibe-proxy, session-devtools,
-X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference; Inspect's log format; OpenTelemetry's conventions for
-generative AI, 1.37 and later.
+ExVCR and ReqCassette (Elixir), httpmock (Rust), nock (JavaScript), WireMock, Hoverfly, claude-tap, claude-trace,
+vibe-proxy, session-devtools, X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference; Inspect's log format;
+OpenTelemetry's conventions for generative AI, 1.37 and later.
 `served_by` (the engine that answered) and `purpose` are what `lore replay` writes.
 """
 
@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import decode_usage
-from lore.formats.contents import NO_CONTENT, Content, content_of
+from lore.formats.contents import NO_CONTENT, Content, content_of, without_matcher
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.values import text_in
 from lore.model.canonical import decode, text_of
@@ -65,17 +65,17 @@ COMMON = Layout(
     headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
     request=("request.body", "request.parsed_body", "request.body_json", "request.body_raw", "request.rawBody",
              "request.body_base64", "request.bodyBase64", "request.postData", "request.payload", "request.json",
-             "request.content", "req.body", "req.payload", "req.json", "when.body", "reqBody", "requestBody",
-             "request.bodyPatterns"),
+             "request.request_body", "request.content", "req.body", "req.payload", "req.json", "when.body", "reqBody",
+             "requestBody", "request.bodyPatterns"),
     status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
             "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
             "status_code", "statusCode", "http_status", "code"),
     response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
     response=("response.body", "response.parsed_body", "response.body_json", "response.body_raw", "response.rawBody",
-              "response.body_base64", "response.bodyBase64", "response.events", "response.chunks", "response.stream",
-              "response.content", "response.payload", "response.json", "res.body", "res.payload", "res.json",
-              "resp.body", "resp.payload", "resp.json", "then.body", "resBody", "responseBody", "response", "res",
-              "resp"),
+              "response.body_base64", "response.bodyBase64", "response.jsonBody", "response.base64Body",
+              "response.events", "response.chunks", "response.stream", "response.content", "response.payload",
+              "response.json", "res.body", "res.payload", "res.json", "resp.body", "resp.payload", "resp.json",
+              "then.body", "resBody", "responseBody", "response", "res", "resp"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
         "recorded_at", "recorded", "ts"),
     answered=("response.timestamp",), is_logged_late=True, cost=_COST,
@@ -149,7 +149,8 @@ class Record:
 
     def text(self, paths: Paths) -> str:
         """Return the first text, or number as text."""
-        return next((text_of(raw) for path in paths if (raw := self.at(path))[:1] == b'"' or raw.isdigit()), "")
+        values = (without_matcher(self.at(path)) for path in paths)
+        return next((text_of(raw) for raw in values if raw[:1] == b'"' or raw.isdigit()), "")
 
     def time(self, paths: Paths) -> float | None:
         return next((time for path in paths if (time := decode_time(self.at(path))) is not None), None)
