@@ -124,6 +124,7 @@ NOCK = {
     ),
     (ProxyList, dumps([MAPPING])),
     (ProxyList, dumps([MAPPING | {"response": {"status": 200, "jsonBody": SAID}}])),
+    (ProxyLines, dumps(MAPPING | {"request": {"urlPath": URL, "bodyPatterns": MAPPING["request"]["bodyPatterns"]}})),
     (ProxyList, dumps([MAPPING | {"response": {"status": 200, "base64Body": based(SAID)}}])),
     (ProxyList, dumps([MAPPING | {"request": {"url": URL, "headers": {}, "bodyPatterns": [{"equalToJson": ASKED}]}}])),
     (ProxyList, dumps([HOVERFLY])),

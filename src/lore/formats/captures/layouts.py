@@ -58,9 +58,11 @@ class Layout(Struct, frozen=True):
     failure: Paths = ()  # what the client said of a call that failed, instead of a response
 
 
+_FAILURE, _FAILED = ("error.message", "error"), ("error.status", "error.status_code", "error.statusCode", "error.code")
 _COST = ("response_cost", "cost", "cost_usd", "costUSD", "total_cost")
 COMMON = Layout(
-    url=("request.url", "request.uri", "request.path", "req.url", "req.path", "when.path", "url", "uri", "path"),
+    url=("request.url", "request.uri", "request.path", "request.urlPath", "req.url", "req.path", "when.path", "url",
+         "uri", "path"),
     method=("request.method", "req.method", "when.method", "method"),
     headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
     request=("request.body", "request.parsed_body", "request.body_json", "request.body_raw", "request.rawBody",
@@ -69,7 +71,7 @@ COMMON = Layout(
              "requestBody", "request.bodyPatterns"),
     status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
             "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
-            "status_code", "statusCode", "http_status", "code"),
+            "status_code", "statusCode", "http_status", "code", *_FAILED),
     response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
     response=("response.body", "response.parsed_body", "response.body_json", "response.body_raw", "response.rawBody",
               "response.body_base64", "response.bodyBase64", "response.jsonBody", "response.base64Body",
@@ -78,7 +80,7 @@ COMMON = Layout(
               "then.body", "resBody", "responseBody", "response", "res", "resp"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
         "recorded_at", "recorded", "ts"),
-    answered=("response.timestamp",), is_logged_late=True, cost=_COST,
+    answered=("response.timestamp",), is_logged_late=True, cost=_COST, failure=_FAILURE,
     ended=("logged_at", "response.ts"),
 )  # fmt: skip
 # A call whose request and response are records of their own.
@@ -97,7 +99,7 @@ JOURNAL = Layout(
 )  # fmt: skip
 BODIES = Layout(
     url=("url",), headers=("headers",), request=("request", "request_body", "payload", "input"),
-    status=("status", "status_code"),
+    status=("status", "status_code", *_FAILED), failure=_FAILURE,
     response=("response.chunks", "response.body", "response", "response_body", "output", "response_sse", "chunks"),
     at=("timestamp", "ts", "time", "at", "created_at", "started_at"),
     usage=("usage", "usageMetadata", "usage_metadata", "response_usage"), cost=_COST,
@@ -180,7 +182,10 @@ def call_in(record: Record, layout: Layout = COMMON, body: tuple[bytes, Fidelity
     if "timings" in members and at is not None and (waited := _wait_seconds(members["timings"])) is not None:
         answered = at + waited
     lasted = seconds_after(at, members.get("time", b""), 1000) if "startedDateTime" in members else None
+    response = record.content(layout.response, listed=True)
     texts: dict[str, Any] = {name: record.text(paths) for name in _TEXTS if (paths := getattr(layout, name))}
+    if layout.failure is _FAILURE and response is not NO_CONTENT:
+        del texts["failure"]  # it is not the client's word on this call
     return Http(
         **texts,
         headers=headers_of(record.first(layout.headers)) if layout.headers else {},
@@ -188,7 +193,7 @@ def call_in(record: Record, layout: Layout = COMMON, body: tuple[bytes, Fidelity
         fidelity=body and body[1],
         status=next((status for path in layout.status if (status := status_of(record.at(path))) is not None), None),
         response_headers=headers_of(record.first(layout.response_headers)) if layout.response_headers else {},
-        response=record.content(layout.response, listed=True),
+        response=response,
         at=at, answered=answered, ended=lasted or seconds_after(at, record.at("replay.seconds")) or ended,
         served_by=text_in(members.get("served_by", b"")), purpose=text_in(members.get("purpose", b"")),
         usage=decode_usage(record.first(layout.usage)) if layout.usage else None, cost=record.first(layout.cost),
