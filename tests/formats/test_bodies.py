@@ -116,6 +116,10 @@ def test_invocation_log_of_bedrock_tells_refusals(error, status, problems):
 @each("record", [
     {"request": ONE, "response": ANSWER, "response_cost": 0.25},
     {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost": 0.25}}},
+    {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "total_cost": "0.25"}}},
+    {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost": {"input": 0.2, "total": 0.25}}}},
+    {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost_in_usd_ticks": 2_500_000_000}}},
+    {"request": ONE, "response": ANSWER, "metadata": {"cost": 0.25}},
     {"call": {"request": {"body": ONE}, "response": {"body": ANSWER}}, "cost_usd": 0.25},
 ])  # fmt: skip
 def test_stated_cost_is_recorded(record):

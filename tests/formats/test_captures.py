@@ -149,6 +149,13 @@ def test_damaged_har_is_a_problem(data, code):
     assert code in [item.value.code for item in everything(Har(), data) if isinstance(item.value, Problem)]
 
 
+def test_cost_in_header_of_gateway_is_recorded():
+    response = {"status": 200, "headers": {"X-LiteLLM-Response-Cost": "0.25"}, "body": SAID}
+    record = {"request": {"url": URL, "body": ASKED}, "response": response}
+    (call,) = (item.value for item in everything(ProxyLines(), dumps(record)))
+    assert call.usage.recorded_dollars == 0.25
+
+
 def test_pieces_of_compressed_pollyjs_response_are_joined():
     entry = json.loads(har(ASKED))
     packed, content = gzip.compress(dumps(SAID)), entry["log"]["entries"][0]["response"]["content"]

@@ -26,10 +26,12 @@ from msgspec.structs import replace
 
 from lore.model.canonical import decode, encode
 from lore.model.events import ANSWERING, SUMMED_COUNTS, RecordedCost, Usage
+from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked
 
 MOST = 10**9  # tokens of a request; a larger count is wrong
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects; in others 0 writes mean that writes are not counted
+_TICKS = 10**10  # of a dollar
 _MOST_DOLLARS = 10**6  # of a request; a higher cost is wrong
 _NAMED = 8  # impossible counts of a usage that a message names
 _SHOWN = 10**17  # messages do not print impossible counts from here on
@@ -206,7 +208,11 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
         return None
     found, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
     found = replace(found, contradiction=contradiction) if contradiction else found
-    return with_cost(found, encode(usage["cost"])) if "cost" in usage else found  # OpenRouter's
+    stated = usage.get("cost", usage.get("total_cost"))  # OpenRouter's; other gateways'
+    ticks = usage.get("cost_in_usd_ticks")  # xAI's (docs.x.ai, cost tracking, 2026-11)
+    if type(ticks) is int and 0 < ticks < _MOST_DOLLARS * _TICKS:
+        stated = ticks / _TICKS
+    return found if stated is None else with_cost(found, encode(stated))
 
 
 def usage_with_cached_input(
@@ -240,16 +246,22 @@ def usage_without_cached_input(
 
 
 def recorded_dollars(stated: bytes) -> RecordedCost | None:
-    """Return the cost in a JSON number of US dollars; None if it is 0, as of an unknown price, or impossible."""
+    """Return the cost in US dollars, a number or its text, or in an object the total of its parts.
+
+    None is returned if the cost is 0, as of an unknown price, or impossible.
+    """
+    if stated[:1] == b"{":
+        parts = raw_members(stated) or {}
+        stated = next((parts[name] for name in ("total", "total_cost", "totalCost") if name in parts), b"")
     try:
-        dollars = float(stated)
+        dollars = float(stated.strip(b'"'))
     except ValueError:
         return None
     return RecordedCost(dollars) if 0 < dollars < _MOST_DOLLARS else None
 
 
 def with_cost(usage: Usage | None, stated: bytes) -> Usage | None:
-    """Return a usage with the cost in a JSON number of US dollars, if it is one that `recorded_dollars` accepts."""
+    """Return a usage with the cost that was stated, if it is one that `recorded_dollars` accepts."""
     recorded = None if usage is None or stated == b"null" else recorded_dollars(stated)
     return usage if usage is None or recorded is None else replace(usage, recorded=recorded)
 

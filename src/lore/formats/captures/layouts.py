@@ -59,7 +59,7 @@ class Layout(Struct, frozen=True):
 
 
 _FAILURE, _FAILED = ("error.message", "error"), ("error.status", "error.status_code", "error.statusCode", "error.code")
-_COST = ("response_cost", "cost", "cost_usd", "costUSD", "total_cost")
+_COST = ("response_cost", "cost", "cost_usd", "costUSD", "costUsd", "total_cost", "totalCost", "metadata.cost")
 COMMON = Layout(
     url=("request.url", "request.uri", "request.path", "request.urlPath", "req.url", "req.path", "when.path", "url",
          "uri", "path"),
@@ -184,6 +184,8 @@ def call_in(record: Record, layout: Layout = COMMON, body: tuple[bytes, Fidelity
     lasted = seconds_after(at, members.get("time", b""), 1000) if "startedDateTime" in members else None
     response = record.content(layout.response, listed=True)
     texts: dict[str, Any] = {name: record.text(paths) for name in _TEXTS if (paths := getattr(layout, name))}
+    response_headers = headers_of(record.first(layout.response_headers)) if layout.response_headers else {}
+    cost = record.first(layout.cost) or response_headers.get("x-litellm-response-cost", "").encode()
     if layout.failure is _FAILURE and response is not NO_CONTENT:
         del texts["failure"]  # it is not the client's word on this call
     return Http(
@@ -192,11 +194,11 @@ def call_in(record: Record, layout: Layout = COMMON, body: tuple[bytes, Fidelity
         request=Content(body[0], "json") if body else record.content(layout.request),
         fidelity=body and body[1],
         status=next((status for path in layout.status if (status := status_of(record.at(path))) is not None), None),
-        response_headers=headers_of(record.first(layout.response_headers)) if layout.response_headers else {},
+        response_headers=response_headers,
         response=response,
         at=at, answered=answered, ended=lasted or seconds_after(at, record.at("replay.seconds")) or ended,
         served_by=text_in(members.get("served_by", b"")), purpose=text_in(members.get("purpose", b"")),
-        usage=decode_usage(record.first(layout.usage)) if layout.usage else None, cost=record.first(layout.cost),
+        usage=decode_usage(record.first(layout.usage)) if layout.usage else None, cost=cost,
     )  # fmt: skip
 
 
