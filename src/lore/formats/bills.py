@@ -188,6 +188,8 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
     if family is _RESPONSES and not details:
         family = _ANTHROPIC
     uncached, read, write, output, thought = (_first_count(usage, details, names) for names in family[:5])
+    reads = _reads_by_name(usage, details) if family is _OPENAI else {}
+    read = read or max(reads.values(), default=read)  # a gateway that does not know a provider's counter writes 0
     if family is _GEMINI and uncached is not None and not usage.keys() & {*family.read}:
         read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
     if uncached is not None:
@@ -207,6 +209,9 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
     if all(count is None for count in counts):
         return None
     found, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
+    if len(set(reads.values())) > 1 and not contradiction:
+        stated = " and ".join(f"{count:,} {name}" for name, count in reads.items())
+        contradiction = f"{stated} of one prompt; {read or 0:,} are used"
     found = replace(found, contradiction=contradiction) if contradiction else found
     stated = usage.get("cost", usage.get("total_cost"))  # OpenRouter's; other gateways'
     ticks = usage.get("cost_in_usd_ticks")  # xAI's (docs.x.ai, cost tracking, 2026-11)
@@ -392,6 +397,13 @@ def _describe_impossible(usage: dict[str, Any]) -> str:
             elif type(value) in (str, bool) and name.lower().endswith("tokens"):
                 faults[f"{cut_masked(name, 60)} is not a number"] = None
     return _join_words(islice(faults, _NAMED)) if faults else ""
+
+
+def _reads_by_name(usage: dict[str, Any], details: dict[str, Any]) -> dict[str, int]:
+    """Return the tokens read from a cache under each of the names that count the same in any gateway."""
+    names = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+    counts = ((name, _first_count(usage, details, (name,))) for name in names)
+    return {name: count for name, count in counts if count is not None}
 
 
 def _writes_by_lifetime(usage: dict[str, Any]) -> dict[str, Any]:
