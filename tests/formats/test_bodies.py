@@ -91,6 +91,19 @@ def test_invocation_log_of_bedrock_names_the_model(answer):
     assert call.call.endpoint == "bedrock-runtime.amazonaws.com/model/anthropic.claude-x/invoke"
 
 
+@each("error, status, problems", [
+    ({"message": "prompt is too long", "status": 400}, 400, 1),
+    ("Error code: 400 - prompt is too long", None, 1),
+    ({"message": "slow down", "status": 429}, 429, 0),
+])  # fmt: skip
+def test_error_next_to_an_unanswered_request_is_quoted(error, status, problems):
+    exchange, *others = read(dumps({"request": ONE, "error": error}) + b"\n")
+    assert (exchange.call.status, len(others)) == (status, problems)
+    assert all("prompt is too long" in problem.message for problem in others)
+    answered = read(dumps({"request": ONE, "response": ANSWER, "error": error}) + b"\n")
+    assert len(answered) == 1 or status == 400
+
+
 @each("error, status, problems", [("ValidationException", 400, 1), ("ThrottlingException", 429, 0)])
 def test_invocation_log_of_bedrock_tells_refusals(error, status, problems):
     """A refused request has an `errorCode` and no usage: it was read as one without an answer, and nothing was said."""
@@ -103,6 +116,10 @@ def test_invocation_log_of_bedrock_tells_refusals(error, status, problems):
 @each("record", [
     {"request": ONE, "response": ANSWER, "response_cost": 0.25},
     {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost": 0.25}}},
+    {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "total_cost": "0.25"}}},
+    {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost": {"input": 0.2, "total": 0.25}}}},
+    {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost_in_usd_ticks": 2_500_000_000}}},
+    {"request": ONE, "response": ANSWER, "metadata": {"cost": 0.25}},
     {"call": {"request": {"body": ONE}, "response": {"body": ANSWER}}, "cost_usd": 0.25},
 ])  # fmt: skip
 def test_stated_cost_is_recorded(record):

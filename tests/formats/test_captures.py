@@ -79,6 +79,17 @@ MAPPING = {  # WireMock
     "request": {"url": URL, "headers": {}, "bodyPatterns": [{"equalToJson": dumps(ASKED).decode()}]},
     "response": {"status": 200, "body": dumps(SAID).decode()},
 }
+EXVCR = {
+    "request": {"url": URL, "body": "", "request_body": dumps(ASKED).decode()},
+    "response": {"status_code": 200, "body": dumps(SAID).decode()},
+}
+HOVERFLY = {
+    "request": {
+        "path": [{"matcher": "exact", "value": "api.anthropic.com/v1/messages"}],
+        "body": [{"matcher": "json", "value": dumps(ASKED).decode()}],
+    },
+    "response": {"status": 200, "body": dumps(SAID).decode(), "headers": {}},
+}
 NOCK = {
     "scope": "https://api.anthropic.com:443", "method": "POST", "path": "/v1/messages", "body": ASKED, "status": 200,
     "response": SAID, "rawHeaders": ["Date", "Mon, 02 Mar 2026 09:00:00 GMT"],
@@ -112,6 +123,12 @@ NOCK = {
         }),
     ),
     (ProxyList, dumps([MAPPING])),
+    (ProxyList, dumps([MAPPING | {"response": {"status": 200, "jsonBody": SAID}}])),
+    (ProxyLines, dumps(MAPPING | {"request": {"urlPath": URL, "bodyPatterns": MAPPING["request"]["bodyPatterns"]}})),
+    (ProxyList, dumps([MAPPING | {"response": {"status": 200, "base64Body": based(SAID)}}])),
+    (ProxyList, dumps([MAPPING | {"request": {"url": URL, "headers": {}, "bodyPatterns": [{"equalToJson": ASKED}]}}])),
+    (ProxyList, dumps([HOVERFLY])),
+    (ProxyLines, dumps(EXVCR)),
     (ProxyList, dumps([NOCK])),
     (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),
 ])  # fmt: skip
@@ -130,6 +147,22 @@ def test_recorders_with_other_member_names_are_read(reader, data):
 ])  # fmt: skip
 def test_damaged_har_is_a_problem(data, code):
     assert code in [item.value.code for item in everything(Har(), data) if isinstance(item.value, Problem)]
+
+
+def test_cost_in_header_of_gateway_is_recorded():
+    response = {"status": 200, "headers": {"X-LiteLLM-Response-Cost": "0.25"}, "body": SAID}
+    record = {"request": {"url": URL, "body": ASKED}, "response": response}
+    (call,) = (item.value for item in everything(ProxyLines(), dumps(record)))
+    assert call.usage.recorded_dollars == 0.25
+
+
+def test_pieces_of_compressed_pollyjs_response_are_joined():
+    entry = json.loads(har(ASKED))
+    packed, content = gzip.compress(dumps(SAID)), entry["log"]["entries"][0]["response"]["content"]
+    pieces = [base64.b64encode(packed[at : at + 50]).decode() for at in range(0, len(packed), 50)]
+    content |= {"encoding": "base64", "text": dumps(pieces).decode()}
+    (call,) = (item.value for item in everything(Har(), dumps(entry)))
+    assert call.usage.read_tokens == 20
 
 
 def test_entry_over_the_limit_is_skipped(monkeypatch):

@@ -35,6 +35,8 @@ def test_lone_surrogate_remains_an_escape():
     (403, {"error": "no such key: sk-ant-api03-" + "k" * 40}, " (HTTP 403): no such key: sk-a" + "*" * 49),
     (404, {"Message": "x" * 400}, " (HTTP 404): " + "x" * 300 + "…"),
     (422, [{"error": {"status": "INVALID", "message": "line\none"}}], " (HTTP 422): line one"),
+    (422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, " (HTTP 422): field required"),
+    (400, {"success": False, "errors": [{"code": 7, "message": "no route"}]}, " (HTTP 400): no route"),
     (413, "Payload too large", " (HTTP 413): Payload too large"),
 ])  # fmt: skip
 def test_refusal_quotes_the_answer_masked_and_shortened(status, answer, quote):

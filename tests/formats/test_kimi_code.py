@@ -31,6 +31,8 @@ class TestContract(ReaderContract):
 def test_log_is_recognised_by_its_header():
     assert recognise(plain().data()) is KimiCode
     assert recognise(plain().data().partition(b"\n")[2]) is KimiCode  # without its beginning
+    note = b'{"type":"turn.prompt","input":[],"time":1782295303000}\n'
+    assert recognise(note + plain().data().partition(b"\n")[2]) is KimiCode
     assert recognise(b'{"type":"metadata","protocol_version":"1.10"}\n{"timestamp":1,"message":{}}\n') is not KimiCode
 
 

@@ -86,7 +86,11 @@ def test_session_is_recognised_by_its_header():
 def test_log_without_its_first_line_is_recognised():
     headless = plain().data().split(b"\n", 1)[1]
     assert recognise(headless) is Pi
-    assert recognise(plain(1).data().split(b"\n", 1)[1]) is not Pi  # entries of version 1 have no ids
+    assert recognise(plain(1).data().split(b"\n", 1)[1]) is Pi  # version 1 has no ids: an answer shows the format
+    prompt = b'{"type":"message","timestamp":"2026-04-08T08:00:00.000Z","message":{"role":"user","content":"go"}}\n'
+    assert recognise(prompt) is not Pi
+    extension = b'{"type":"hologram","id":"0000001d","parentId":"0000001c","timestamp":"2026-04-08T08:00:29.000Z"}\n'
+    assert recognise(extension + headless) is Pi
 
 
 def test_unknown_entry_that_comes_again_keeps_its_record():

@@ -56,6 +56,41 @@ def test_every_listed_span_is_a_request(member, indent):
     assert [call.usage.uncached_tokens for call in exchanges(GenAI, data)] == [5, 9]
 
 
+def _span_in_objects():
+    """Return a span of OpenInference whose attributes are objects in objects, as Phoenix exports them."""
+    message = {"message": {"role": "user", "content": "hi"}}
+    llm = {"model_name": "m", "input_messages": [message], "token_count": {"prompt": 9}}
+    return {"name": "chat", "attributes": {"llm": llm}}
+
+
+def _span_of_protobuf():
+    """Return OTLP JSON with protobuf's own names."""
+    texts = {"gen_ai.request.model": "m", "gen_ai.input.messages": dumps(MESSAGES).decode()}
+    attributes = [{"key": key, "value": {"string_value": text}} for key, text in texts.items()]
+    attributes.append({"key": "gen_ai.usage.input_tokens", "value": {"int_value": "9"}})
+    return {"resource_spans": [{"scope_spans": [{"spans": [{"name": "chat", "attributes": attributes}]}]}]}
+
+
+@each(
+    [
+        _span_in_objects(),
+        _span_of_protobuf(),
+        {
+            "name": "chat",
+            **{
+                f"attributes.{key}": value
+                for key, value in json.loads(span(**{"gen_ai.usage.input_tokens": 9}))["attributes"].items()
+            },
+        },
+    ]
+)
+def test_attributes_in_other_shapes_are_read(record):
+    data = dumps(record)
+    assert recognise(data) is GenAI
+    assert only(data).usage.uncached_tokens == 9
+    assert b"hi" in only(data).body
+
+
 _TURNS = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 _NUMBERED = {f"llm.input_messages.{n}.message.{key}": text for n, one in enumerate(_TURNS) for key, text in one.items()}
 _PARTS = {

@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.each import each
-from lore.formats.bills import decode_usage, reconcile
+from lore.formats.bills import decode_usage, reconcile, usage_of_object
 from lore.model.events import RecordedCost, Usage
 from model.making import dumps
 
@@ -107,3 +107,11 @@ def test_all_contradictions_of_a_usage_are_named():
 def test_two_usages_that_disagree_are_a_contradiction(other, doubt):
     usage = reconcile(Usage(20, 80, None, 5), other, "the record", "its stream")
     assert usage == Usage(20, 80, None, 5, contradiction=doubt)
+
+
+def test_two_counters_of_reads_that_disagree_are_named():
+    usage = {"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_tokens_details": {"cached_tokens": 0}}
+    found = usage_of_object(usage)
+    assert (found.uncached_tokens, found.read_tokens) == (36, 64)
+    assert found.contradiction == "0 cached_tokens and 64 prompt_cache_hit_tokens of one prompt; 64 are used"
+    assert not usage_of_object({**usage, "prompt_tokens_details": {"cached_tokens": 64}}).contradiction

@@ -137,6 +137,17 @@ def test_copy_of_request_without_id_has_its_time(tmp_path, change):
     assert (first == second) == (change.keys() <= {"note"})
 
 
+def test_copy_of_refused_request_has_its_time(tmp_path):
+    body = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
+    refusal = {"error": {"message": "too long"}}
+    record = {"request": body, "response": refusal, "status": 400, "timestamp": "2026-10-01T10:00:00Z"}
+    for number, change in enumerate([{}, {}, {"timestamp": "2026-10-01T10:00:01Z"}]):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(record | change) + "\n")
+    names = [turn.response_id for n in range(3) for turn in Options().open(str(tmp_path / f"{n}.jsonl")).turns()]
+    assert names[0] == names[1] != names[2]
+    assert None not in names
+
+
 def test_request_without_time_and_id_is_no_copy(tmp_path):
     body = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
     record = {"request": body, "response": {"usage": {"input_tokens": 1, "output_tokens": 1}}}

@@ -26,10 +26,12 @@ from msgspec.structs import replace
 
 from lore.model.canonical import decode, encode
 from lore.model.events import ANSWERING, SUMMED_COUNTS, RecordedCost, Usage
+from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked
 
 MOST = 10**9  # tokens of a request; a larger count is wrong
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects; in others 0 writes mean that writes are not counted
+_TICKS = 10**10  # of a dollar
 _MOST_DOLLARS = 10**6  # of a request; a higher cost is wrong
 _NAMED = 8  # impossible counts of a usage that a message names
 _SHOWN = 10**17  # messages do not print impossible counts from here on
@@ -184,6 +186,8 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
     if family is _RESPONSES and not details:
         family = _ANTHROPIC
     uncached, read, write, output, thought = (_first_count(usage, details, names) for names in family[:5])
+    reads = _reads_by_name(usage, details) if family is _OPENAI else {}
+    read = read or max(reads.values(), default=read)  # a gateway that does not know a provider's counter writes 0
     if family is _GEMINI and uncached is not None and not usage.keys() & {*family.read}:
         read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
     if uncached is not None:
@@ -203,8 +207,15 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
     if all(count is None for count in counts):
         return None
     found, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
+    if len(set(reads.values())) > 1 and not contradiction:
+        stated = " and ".join(f"{count:,} {name}" for name, count in reads.items())
+        contradiction = f"{stated} of one prompt; {read or 0:,} are used"
     found = replace(found, contradiction=contradiction) if contradiction else found
-    return with_cost(found, encode(usage["cost"])) if "cost" in usage else found  # OpenRouter's
+    stated = usage.get("cost", usage.get("total_cost"))  # OpenRouter's; other gateways'
+    ticks = usage.get("cost_in_usd_ticks")  # xAI's (docs.x.ai, cost tracking, 2026-11)
+    if type(ticks) is int and 0 < ticks < _MOST_DOLLARS * _TICKS:
+        stated = ticks / _TICKS
+    return found if stated is None else with_cost(found, encode(stated))
 
 
 def usage_with_cached_input(
@@ -238,16 +249,22 @@ def usage_without_cached_input(
 
 
 def recorded_dollars(stated: bytes) -> RecordedCost | None:
-    """Return the cost in a JSON number of US dollars; None if it is 0, as of an unknown price, or impossible."""
+    """Return the cost in US dollars, a number or its text, or in an object the total of its parts.
+
+    None is returned if the cost is 0, as of an unknown price, or impossible.
+    """
+    if stated[:1] == b"{":
+        parts = raw_members(stated) or {}
+        stated = next((parts[name] for name in ("total", "total_cost", "totalCost") if name in parts), b"")
     try:
-        dollars = float(stated)
+        dollars = float(stated.strip(b'"'))
     except ValueError:
         return None
     return RecordedCost(dollars) if 0 < dollars < _MOST_DOLLARS else None
 
 
 def with_cost(usage: Usage | None, stated: bytes) -> Usage | None:
-    """Return a usage with the cost in a JSON number of US dollars, if it is one that `recorded_dollars` accepts."""
+    """Return a usage with the cost that was stated, if it is one that `recorded_dollars` accepts."""
     recorded = None if usage is None or stated == b"null" else recorded_dollars(stated)
     return usage if usage is None or recorded is None else replace(usage, recorded=recorded)
 
@@ -378,6 +395,13 @@ def _describe_impossible(usage: dict[str, Any]) -> str:
             elif type(value) in (str, bool) and name.lower().endswith("tokens"):
                 faults[f"{cut_masked(name, 60)} is not a number"] = None
     return _join_words(islice(faults, _NAMED)) if faults else ""
+
+
+def _reads_by_name(usage: dict[str, Any], details: dict[str, Any]) -> dict[str, int]:
+    """Return the tokens read from a cache under each of the names that count the same in any gateway."""
+    names = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+    counts = ((name, _first_count(usage, details, (name,))) for name in names)
+    return {name: count for name, count in counts if count is not None}
 
 
 def _writes_by_lifetime(usage: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from msgspec import Struct
 from lore.formats.lines import too_much
 from lore.model.canonical import encode, text_of
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, check_text, object_of, raw_members, sliced_members
+from lore.model.jsonslice import array, check_text, first_element, object_of, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES, INFLATION, ZSTD_WINDOW_BYTES
 from lore.model.mask import mask
 from lore.model.turn import ContentForm, Fidelity
@@ -89,11 +89,18 @@ def content_of(raw: bytes) -> Content:
         if inner[:1] in (b'"', b"{", b"n") and len(members) <= 3:
             return content_of(inner)
         return Content(raw, "json", members)
-    compared = _COMPARED.match(raw)
-    return Content(compared[1], "text") if compared else Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
+    compared = without_matcher(raw)
+    return content_of(compared) if compared is not raw else Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
 
 
-_COMPARED = pattern(rb'\[\s*\{\s*"equalTo(?:Json)?"\s*:\s*("(?:[^"\\]|\\.)*+")')  # WireMock's pattern of a body
+_MATCHER = pattern(rb'\[\s*\{\s*"(?:equalTo(?:Json)?|matcher)"')
+_EXPECTED = ("equalToJson", "equalTo", "value")  # WireMock's names of the value; Hoverfly's
+
+
+def without_matcher(raw: bytes) -> bytes:
+    """Return the value that a stub compares with, from its list of matchers; any other value unchanged."""
+    members = sliced_members(first_element(raw)) if _MATCHER.match(raw) else {}
+    return next((members[name] for name in _EXPECTED if name in members), raw)
 
 
 def open_content(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:
@@ -268,8 +275,10 @@ def _encode_buffer(raw: bytes) -> bytes:
 def _decode_base64(raw: bytes) -> bytes:
     from base64 import b64decode  # noqa: PLC0415 - few contents are encoded
 
+    text = unescape(raw).translate(None, b" \r\n")
+    pieces = [element.strip(b'"') for element in array(text)] if text[:2] == b'["' else [text]  # PollyJS: of a stream
     try:
-        return b64decode(unescape(raw).translate(None, b" \r\n"), validate=True)
+        return b"".join(b64decode(piece, validate=True) for piece in pieces)
     except (binascii.Error, ValueError):
         raise ContentError("its base64 is damaged") from None
 

@@ -210,11 +210,14 @@ def _mask_and_shorten(text: str) -> str:
     return plain if len(plain) <= _QUOTED else plain[:_QUOTED] + "…"
 
 
+_ERRORS = ("error", "errors", "message", "Message", "detail", "msg")  # members with an API's message
+
+
 def _error_in(body: bytes) -> str:
     """Return the message in the body of a refusal; the body itself if it is of an unknown shape."""
     for _ in range(3):
         members = raw_members(first_element(body) if body[:1] == b"[" else body) or {}
-        error = next((members[key] for key in ("error", "message", "Message", "detail") if key in members), b"")
+        error = next((members[key] for key in _ERRORS if key in members), b"")
         if error[:1] == b'"':
             provider = text_in((raw_members(members.get("metadata", b"")) or {}).get("raw", b""))  # OpenRouter
             return f"{text_of(error)}: {provider}" if provider else text_of(error)

@@ -164,8 +164,9 @@ def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
     if not name and exchange.at is not None:
         output = exchange.output
         name = f"{exchange.at} {crc32(output if isinstance(output, bytes) else output.raw):08x}"
-    if not name or usage is None:
+    if not name:
         return None
+    usage = usage or Usage()  # of a request that failed
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens
     sum_of_bytes = crc32((prompt.model or "").encode())  # without the middle messages: their length is in the name
     for segment in chained(

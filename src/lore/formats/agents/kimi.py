@@ -11,6 +11,7 @@ found.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, TypeAlias
 
 from msgspec import Raw, Struct
@@ -152,6 +153,7 @@ _OWN = frozenset((
     "context.append_loop_event", "context.append_message", "context.apply_compaction", "llm.request", "usage.record",
     "llm.tools_snapshot", "config.update", "context.undo",
 ))  # fmt: skip
+_LOOKED_AT = 16  # lines of a file's beginning
 # Notes of the client that are never part of a prompt.
 _IGNORED = (
     "metadata", "turn.", "permission.", "plan", "swarm_mode.", "tools.", "goal.", "mcp.", "cron.", "task.", "prompt.",
@@ -189,10 +191,13 @@ class KimiCode(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        record = raw_members(next(nonblank_lines(head), b"")) or {}
-        if record.get("type") == b'"metadata"':
-            return {"protocol_version", "created_at"} <= record.keys()
-        return text_in(record.get("type", b"")) in _OWN and not {"time", "created_at"}.isdisjoint(record)
+        for line in islice(nonblank_lines(head), _LOOKED_AT):
+            record = raw_members(line) or {}
+            if record.get("type") == b'"metadata"':
+                return {"protocol_version", "created_at"} <= record.keys()
+            if text_in(record.get("type", b"")) in _OWN and not {"time", "created_at"}.isdisjoint(record):
+                return True
+        return False
 
     def handle(self, data: bytes) -> None:
         record, session = self._decode(data), self.session

@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, Literal
 
 from msgspec import UNSET, Raw
@@ -45,6 +46,12 @@ _ENTRY_MEMBERS = frozenset(("type", "id", "parentId", "timestamp"))
 _ENTRY_TYPES = records.SILENT | {
     "thinking_level_change", "mode_change", "compaction", "branch_summary", "custom_message",
 }  # fmt: skip
+# Members of messages that show pi's format where entries have no ids (version 1).
+_ANSWER, _RESULT = (
+    frozenset(("role", "api", "provider", "usage")),
+    frozenset(("role", "toolCallId", "toolName", "isError")),
+)
+_LOOKED_AT = 16  # lines of a file's beginning; entries of extensions have types of their own
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}")  # as pi makes them: the search for placeholders is slow
 
 
@@ -91,15 +98,19 @@ class Pi(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        for line in nonblank_lines(head):
+        for line in islice(nonblank_lines(head), _LOOKED_AT):
             members = raw_members(line) or {}
             kind = members.get("type", b"")
             if kind == b'"session"':
                 return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
-            if kind != b'"title"':  # oh-my-pi's first line
-                is_message = "role" in (raw_members(members.get("message", b"")) or {})
-                is_known = text_in(kind) in _ENTRY_TYPES or (kind == b'"message"' and is_message)
-                return is_known and members.keys() >= _ENTRY_MEMBERS and "source" not in members  # flue's have a source
+            if "source" in members:  # flue's
+                return False
+            message = (raw_members(members.get("message", b"")) or {}) if kind == b'"message"' else {}
+            is_known = text_in(kind) in _ENTRY_TYPES or "role" in message
+            if is_known and members.keys() >= _ENTRY_MEMBERS:
+                return True
+            if members.get("timestamp", b"")[:1] == b'"' and (message.keys() >= _ANSWER or message.keys() >= _RESULT):
+                return True  # of version 1, without ids
         return False
 
     def handle(self, data: bytes) -> None:

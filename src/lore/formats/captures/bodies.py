@@ -36,7 +36,7 @@ _APART = _ANSWER.union(BODIES.at, BODIES.status, BODIES.cost)  # members that be
 _SEARCHED = 16  # objects of a record in which its body is looked for
 _SENT = frozenset(("custom_id", "usage"))
 _STREAM = pattern(  # as text, or as a list of events
-    rb'"(?:event:|data: ?\{)|'
+    rb'(?:\[\s*)?"(?:event:|data: ?\{)|'
     rb'\[\s*\{\s*"(?:type"\s*:\s*"(?:message_start|response\.)|messageStart"|(?:id|object|candidates)")'
 )
 _AROUND = replace(BODIES, url=(*COMMON.url, "endpoint", "request_path"), status=(*COMMON.status, *BODIES.status))

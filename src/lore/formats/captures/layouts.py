@@ -6,9 +6,9 @@ records of another kind. A format that writes bodies in its own words (LiteLLM, 
 sent in code, and takes everything else from its row.
 
 Paths are from the recorders' own output or documentation: HAR 1.2 (also PollyJS), VCR (Python, Ruby, betamax, go-vcr),
-ReqCassette (Elixir), httpmock (Rust), nock (JavaScript), claude-tap, claude-trace, vibe-proxy, session-devtools,
-X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference; Inspect's log format; OpenTelemetry's conventions for
-generative AI, 1.37 and later.
+ExVCR and ReqCassette (Elixir), httpmock (Rust), nock (JavaScript), WireMock, Hoverfly, claude-tap, claude-trace,
+vibe-proxy, session-devtools, X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference; Inspect's log format;
+OpenTelemetry's conventions for generative AI, 1.37 and later.
 `served_by` (the engine that answered) and `purpose` are what `lore replay` writes.
 """
 
@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import decode_usage
-from lore.formats.contents import NO_CONTENT, Content, content_of
+from lore.formats.contents import NO_CONTENT, Content, content_of, without_matcher
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.values import text_in
 from lore.model.canonical import decode, text_of
@@ -58,27 +58,29 @@ class Layout(Struct, frozen=True):
     failure: Paths = ()  # what the client said of a call that failed, instead of a response
 
 
-_COST = ("response_cost", "cost", "cost_usd", "costUSD", "total_cost")
+_FAILURE, _FAILED = ("error.message", "error"), ("error.status", "error.status_code", "error.statusCode", "error.code")
+_COST = ("response_cost", "cost", "cost_usd", "costUSD", "costUsd", "total_cost", "totalCost", "metadata.cost")
 COMMON = Layout(
-    url=("request.url", "request.uri", "request.path", "req.url", "req.path", "when.path", "url", "uri", "path"),
+    url=("request.url", "request.uri", "request.path", "request.urlPath", "req.url", "req.path", "when.path", "url",
+         "uri", "path"),
     method=("request.method", "req.method", "when.method", "method"),
     headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
     request=("request.body", "request.parsed_body", "request.body_json", "request.body_raw", "request.rawBody",
              "request.body_base64", "request.bodyBase64", "request.postData", "request.payload", "request.json",
-             "request.content", "req.body", "req.payload", "req.json", "when.body", "reqBody", "requestBody",
-             "request.bodyPatterns"),
+             "request.request_body", "request.content", "req.body", "req.payload", "req.json", "when.body", "reqBody",
+             "requestBody", "request.bodyPatterns"),
     status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
             "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
-            "status_code", "statusCode", "http_status", "code"),
+            "status_code", "statusCode", "http_status", "code", *_FAILED),
     response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
     response=("response.body", "response.parsed_body", "response.body_json", "response.body_raw", "response.rawBody",
-              "response.body_base64", "response.bodyBase64", "response.events", "response.chunks", "response.stream",
-              "response.content", "response.payload", "response.json", "res.body", "res.payload", "res.json",
-              "resp.body", "resp.payload", "resp.json", "then.body", "resBody", "responseBody", "response", "res",
-              "resp"),
+              "response.body_base64", "response.bodyBase64", "response.jsonBody", "response.base64Body",
+              "response.events", "response.chunks", "response.stream", "response.content", "response.payload",
+              "response.json", "res.body", "res.payload", "res.json", "resp.body", "resp.payload", "resp.json",
+              "then.body", "resBody", "responseBody", "response", "res", "resp"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
         "recorded_at", "recorded", "ts"),
-    answered=("response.timestamp",), is_logged_late=True, cost=_COST,
+    answered=("response.timestamp",), is_logged_late=True, cost=_COST, failure=_FAILURE,
     ended=("logged_at", "response.ts"),
 )  # fmt: skip
 # A call whose request and response are records of their own.
@@ -97,7 +99,7 @@ JOURNAL = Layout(
 )  # fmt: skip
 BODIES = Layout(
     url=("url",), headers=("headers",), request=("request", "request_body", "payload", "input"),
-    status=("status", "status_code"),
+    status=("status", "status_code", *_FAILED), failure=_FAILURE,
     response=("response.chunks", "response.body", "response", "response_body", "output", "response_sse", "chunks"),
     at=("timestamp", "ts", "time", "at", "created_at", "started_at"),
     usage=("usage", "usageMetadata", "usage_metadata", "response_usage"), cost=_COST,
@@ -149,7 +151,8 @@ class Record:
 
     def text(self, paths: Paths) -> str:
         """Return the first text, or number as text."""
-        return next((text_of(raw) for path in paths if (raw := self.at(path))[:1] == b'"' or raw.isdigit()), "")
+        values = (without_matcher(self.at(path)) for path in paths)
+        return next((text_of(raw) for raw in values if raw[:1] == b'"' or raw.isdigit()), "")
 
     def time(self, paths: Paths) -> float | None:
         return next((time for path in paths if (time := decode_time(self.at(path))) is not None), None)
@@ -179,18 +182,23 @@ def call_in(record: Record, layout: Layout = COMMON, body: tuple[bytes, Fidelity
     if "timings" in members and at is not None and (waited := _wait_seconds(members["timings"])) is not None:
         answered = at + waited
     lasted = seconds_after(at, members.get("time", b""), 1000) if "startedDateTime" in members else None
+    response = record.content(layout.response, listed=True)
     texts: dict[str, Any] = {name: record.text(paths) for name in _TEXTS if (paths := getattr(layout, name))}
+    response_headers = headers_of(record.first(layout.response_headers)) if layout.response_headers else {}
+    cost = record.first(layout.cost) or response_headers.get("x-litellm-response-cost", "").encode()
+    if layout.failure is _FAILURE and response is not NO_CONTENT:
+        del texts["failure"]  # it is not the client's word on this call
     return Http(
         **texts,
         headers=headers_of(record.first(layout.headers)) if layout.headers else {},
         request=Content(body[0], "json") if body else record.content(layout.request),
         fidelity=body and body[1],
         status=next((status for path in layout.status if (status := status_of(record.at(path))) is not None), None),
-        response_headers=headers_of(record.first(layout.response_headers)) if layout.response_headers else {},
-        response=record.content(layout.response, listed=True),
+        response_headers=response_headers,
+        response=response,
         at=at, answered=answered, ended=lasted or seconds_after(at, record.at("replay.seconds")) or ended,
         served_by=text_in(members.get("served_by", b"")), purpose=text_in(members.get("purpose", b"")),
-        usage=decode_usage(record.first(layout.usage)) if layout.usage else None, cost=record.first(layout.cost),
+        usage=decode_usage(record.first(layout.usage)) if layout.usage else None, cost=cost,
     )  # fmt: skip
 
 

@@ -50,7 +50,10 @@ from lore.model.times import decode_time
 _NESTED = (
     ("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"),
     ("batches", "scopeSpans", "spans"),  # Tempo
+    ("resource_spans", "scope_spans", "spans"), ("resource_logs", "scope_logs", "log_records"),  # protobuf's own names
 )  # fmt: skip
+_COLUMN = "attributes."  # how the names of attributes begin in a table of spans (Phoenix)
+_ROOTS = ("gen_ai", "llm", "ai")  # of attributes' names, which some exporters write as objects in objects
 _OF_SPANS = ("name", "attributes", "tags", "eventName", "event_name")  # a span or log record has one, a batch none
 _ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP and as SDKs print them
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
@@ -84,6 +87,7 @@ def span_records(record: dict[str, bytes]) -> list[_SpanRecord]:
 def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> _SpanRecord:
     """Return a span or log record; `shared` are the attributes of its resource."""
     attrs = _attributes(record.get("attributes", record.get("tags", b"")))  # tags: Jaeger and Zipkin
+    attrs |= {key.removeprefix(_COLUMN): value for key, value in record.items() if key.startswith(_COLUMN)}
     for event in _objects_in(record.get("events", b"")):
         for key, value in _attributes(event.get("attributes", b"")).items():
             if key not in shared:
@@ -111,9 +115,26 @@ def _failure_message(record: dict[str, bytes], attrs: Mapping[str, bytes]) -> st
 def _attributes(raw: bytes, depth: int = 0) -> dict[str, bytes]:
     """Return attributes by name, as plain JSON, from an object or a list of `{key, value}` at this nesting depth."""
     if raw[:1] != b"[":
-        return {key: _untype(value, depth) for key, value in (raw_members(raw) or {}).items()}
+        values = {key: _untype(value, depth) for key, value in (raw_members(raw) or {}).items()}
+        roots = {key: value for key, value in values.items() if key in _ROOTS and value[:1] == b"{" and not depth}
+        for root, value in roots.items():
+            values |= _flattened(root, value)
+        return values
     pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _objects_in(raw))
     return {text_of(key): _untype(value, depth) for key, value in pairs}
+
+
+def _flattened(name: str, raw: bytes, depth: int = 0) -> dict[str, bytes]:
+    """Return the values in an object by their dotted names; OpenInference's lists (`llm.…`) count as objects, too."""
+    inner = raw_members(raw) or {}
+    if raw[:1] == b"[" and name.startswith("llm."):
+        inner = {str(number): element for number, element in enumerate(array(raw))}
+    if not inner or depth > TYPED_LEVELS:
+        return {name: raw}
+    flattened: dict[str, bytes] = {}
+    for key, value in inner.items():
+        flattened |= _flattened(f"{name}.{key}", value, depth + 1)
+    return flattened
 
 
 def _untype(raw: bytes, depth: int) -> bytes:
@@ -123,14 +144,14 @@ def _untype(raw: bytes, depth: int) -> bytes:
         return raw
     kind, value = next(iter(typed_value.items()))
     match kind:
-        case "stringValue" | "boolValue" | "doubleValue":
+        case "stringValue" | "boolValue" | "doubleValue" | "string_value" | "bool_value" | "double_value":
             return value
-        case "intValue":
+        case "intValue" | "int_value":
             return value.strip(b'"') if value.strip(b'"').lstrip(b"-").isdigit() else value
-        case "arrayValue":
+        case "arrayValue" | "array_value":
             items = array((raw_members(value) or {}).get("values", b"[]"))
             return build_array(_untype(item, depth + 1) for item in items)
-        case "kvlistValue":
+        case "kvlistValue" | "kvlist_value":
             return object_of(_attributes((raw_members(value) or {}).get("values", b"[]"), depth + 1))
         case _:
             return raw
@@ -143,7 +164,7 @@ def _objects_in(raw: bytes) -> list[dict[str, bytes]]:  # members of each object
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "ai.prompt.messages")
 _MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "ai.model.id")
 _OTHER_OPERATIONS = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
-_CALL_KEYS = re.compile(rb"gen_ai\.|llm\.input_messages|ai\.prompt\.messages|\\u")  # \u: the key may be escaped
+_CALL_KEYS = re.compile(rb"gen_ai[.\"]|input_messages|ai\.prompt\.messages|\\u")  # \u: the key may be escaped
 # The status of a failed call, which clients write into the message.
 _CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)\W{0,3}([45]\d\d)\b")
 _BEGINNING = 300  # characters of a message that are searched for a status
