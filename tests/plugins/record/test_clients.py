@@ -48,6 +48,7 @@ def test_each_sdk_is_answered_and_recorded(agent, stream, dialect, pointed, reco
     assert exchange.answered >= exchange.at
     written = recorded.path.read_text("utf-8")
     assert SECRET not in written
+    assert not {"authorization", "x-api-key", "x-goog-api-key"} & request["headers"].keys()
     assert KEY_ID not in written
 
 
