@@ -134,7 +134,7 @@ build/oracle/vllm/made: tests/plugins/engines/oracle/vllm.txt
 	@touch $@
 
 oracle-vllm: .venv/dev build/oracle/vllm/made
-	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.agreement vllm --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
 	LORE_VLLM=$(CURDIR)/build/oracle/vllm/bin/python $(BIN)/python -m pytest -q -p no:xdist tests/plugins/engines/oracle/test_vllm_http.py
 
 build/oracle/llama/made: tests/plugins/engines/oracle/llama_build.sh tests/plugins/engines/oracle/llama_model.py
@@ -156,7 +156,7 @@ build/oracle/sglang/made: tests/plugins/engines/oracle/sglang.txt
 	@touch $@
 
 oracle-sglang: .venv/dev build/oracle/sglang/made
-	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.sglang_agreement --python build/oracle/sglang/bin/python --count $(COUNT) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.agreement sglang --python build/oracle/sglang/bin/python --count $(COUNT) $(if $(RECORD),--record)
 
 # LMCache hashes with vLLM's functions: it has the same environment.
 build/oracle/vllm/lmcache: build/oracle/vllm/made tests/plugins/engines/oracle/lmcache.txt
@@ -166,7 +166,7 @@ build/oracle/vllm/lmcache: build/oracle/vllm/made tests/plugins/engines/oracle/l
 
 CHUNKED ?= 2000
 oracle-lmcache: .venv/dev build/oracle/vllm/lmcache
-	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.lmcache_agreement --python build/oracle/vllm/bin/python --count $(CHUNKED) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.agreement lmcache --python build/oracle/vllm/bin/python --count $(CHUNKED) $(if $(RECORD),--record)
 
 build: .venv/dev
 	@$(BIN)/python tests/release/building.py

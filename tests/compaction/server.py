@@ -3,7 +3,8 @@
 import json
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from helpers.serving import Handler, Loopback
 
 
 def completion(text, finish="stop", **message):
@@ -15,15 +16,7 @@ def completion(text, finish="stop", **message):
 def answer(body, status=200, **headers):
     """Return what answers a request with a body."""
 
-    def act(handler):
-        handler.send_response(status)
-        for name, value in headers.items():
-            handler.send_header(name.replace("_", "-"), value)
-        handler.send_header("content-length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return act
+    return lambda handler: handler.answer(status, body, **headers)
 
 
 class Asked:
@@ -32,7 +25,7 @@ class Asked:
     def __init__(self, handler):
         self.path = handler.path
         self.headers = {name.lower(): value for name, value in handler.headers.items()}
-        self.body = json.loads(handler.rfile.read(int(self.headers.get("content-length", "0"))))
+        self.body = json.loads(handler.read_body())
 
 
 class Server:
@@ -44,33 +37,23 @@ class Server:
         self.done = threading.Event()
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
+        class Acting(Handler):
+            protocol_version = "HTTP/1.0"  # an answer ends with its connection
+
+            def post(self):
                 outer.asked.append(Asked(self))
-                action = outer.actions.pop(0) if len(outer.actions) > 1 else outer.actions[0]
-                try:
-                    action(self)
-                except (BrokenPipeError, ConnectionResetError):
-                    self.close_connection = True
+                (outer.actions.pop(0) if len(outer.actions) > 1 else outer.actions[0])(self)
 
-            def log_message(self, *_):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        self.http = Loopback(Acting)
+        self.url = f"{self.http.url}/v1"
 
 
 @contextmanager
 def serving(*actions):
     """Serve until the block ends; what hangs waits for `done`."""
     server = Server(*actions)
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.done.set()
-        server.http.shutdown()
-        thread.join()
-        server.http.server_close()
+    with server.http:
+        try:
+            yield server
+        finally:
+            server.done.set()

@@ -36,6 +36,10 @@ def tracked(*events):
     return SessionActivity(events).chain()
 
 
+ANSWERED = (user_message("u1", T0), answer("a1"))
+WAITING = (*ANSWERED, user_message("u2", T1))
+
+
 def test_exchange_is_finished_by_its_answer():
     activity = SessionActivity([user_message("u1")])
     assert (activity.chain().exchanges, activity.chain().finished) == (1, 0)
@@ -45,12 +49,8 @@ def test_exchange_is_finished_by_its_answer():
 
 
 def test_ticks_and_injected_context_are_no_exchange():
-    activity = tracked(
-        user_message("u1", source="tick"),
-        user_message("u2", text="[SCHEDULED TICK]"),
-        user_message("u3", source="context_injection"),
-    )
-    assert activity.exchanges == 0
+    ticks = (user_message("u1", source="tick"), user_message("u2", text="[SCHEDULED TICK]"))
+    assert tracked(*ticks, user_message("u3", source="context_injection")).exchanges == 0
 
 
 def test_compaction_removes_no_exchange():
@@ -59,30 +59,23 @@ def test_compaction_removes_no_exchange():
 
 
 def test_retracted_message_is_counted_once():
-    again = [
-        user_message("u2"),
-        answer("a2"),
-        event("remove", uuids=["u2", "a2", "never"]),
-        user_message("u3"),
-        answer("a3"),
-    ]
-    assert tracked(user_message("u1"), answer("a1"), *again).exchanges == 2
+    removed = (user_message("u2"), answer("a2"), event("remove", uuids=["u2", "a2", "never"]))
+    assert tracked(*ANSWERED, *removed, user_message("u3"), answer("a3")).exchanges == 2
 
 
-def test_retracted_message_ends_no_pause():
-    events = [user_message("u1", T0), answer("a1"), user_message("u2", T1), event("remove", uuids=["u2"])]
-    assert tracked(*events).spoken_at == tracked(*events, user_message("u3", T2)).spoken_at == AT[T0]
-    assert tracked(user_message("u1", T0), event("remove", uuids=["u1"])).spoken_at is None
-
-
-def test_last_spoken_precedes_the_waiting_message():
-    events = [user_message("u1", T0), answer("a1"), user_message("u2", T1)]
-    assert tracked().spoken_at is None
-    assert tracked(*events[:1]).spoken_at is None, "the first message ever follows none"
-    assert tracked(*events[:2]).spoken_at == AT[T0]
-    assert tracked(*events).spoken_at == AT[T0]
-    assert tracked(*events, user_message("u3", T2)).spoken_at == AT[T0], "more words, same return"
-    assert tracked(*events, answer("a2")).spoken_at == AT[T1]
+@pytest.mark.parametrize(("events", "spoken"), [
+    ((), None),
+    (ANSWERED[:1], None),  # the first message follows none
+    (ANSWERED, T0),
+    (WAITING, T0),
+    ((*WAITING, user_message("u3", T2)), T0),  # more words of the same return
+    ((*WAITING, answer("a2")), T1),
+    ((*WAITING, event("remove", uuids=["u2"])), T0),
+    ((*WAITING, event("remove", uuids=["u2"]), user_message("u3", T2)), T0),
+    ((ANSWERED[0], event("remove", uuids=["u1"])), None),
+])  # fmt: skip
+def test_last_spoken_precedes_the_waiting_message(events, spoken):
+    assert tracked(*events).spoken_at == AT.get(spoken)
 
 
 def test_untimed_compaction_has_the_turns_time():

@@ -1,54 +1,38 @@
 """What a timeline holds: real messages, calls, tokens."""
 
-import pytest
-
 from helpers.each import each
 from helpers.strategies.compacting import Compacted
 from lore.compaction.entries import IMAGE_TOKENS, TimelineSizes, calls_tools, has_real_activity, head_tokens, tokens_of
-from lore.prompt.layout import is_real
+
+IMAGE = {"type": "image", "media_type": "image/png", "data": "aGk="}
 
 
-def agent_of(*texts):
-    agent = Compacted()
-    for text in texts:
-        agent.user(text)
-    return agent
-
-
-@pytest.mark.parametrize("text", [
-    "[AUTONOMOUS TICK]", "[SCHEDULED TICK] wake up", " \n[SCHEDULED TICK]", "\n\t" * 40 + "[AUTONOMOUS TICK] x",
+@each("message, is_real", [
+    ({"text": "[AUTONOMOUS TICK]"}, False),
+    ({"text": " \n[SCHEDULED TICK] wake up"}, False),
+    ({"text": "\n\t" * 40 + "[AUTONOMOUS TICK] x"}, False),
+    ({"text": "[autonomous tick]"}, True),
+    ({"text": "see [AUTONOMOUS TICK]"}, True),
+    ({"text": "[AUTONOMOUS"}, True),
+    ({"text": "é"}, True),
+    ({"text": ""}, False),
+    ({"text": " \n"}, False),
+    ({"text": "hello", "source": "tick"}, False),
+    ({"text": "hello", "source": "context_injection"}, False),
+    ({"text": "hello", "source": "something-new"}, False),
+    ({"blocks": [IMAGE, {"type": "text", "text": "[SCHEDULED TICK] look"}]}, False),
+    ({"blocks": [IMAGE, {"type": "text", "text": "look"}]}, True),
+    ({"blocks": [IMAGE]}, True),
 ])  # fmt: skip
-def test_schedulers_message_is_a_tick(text):
-    assert not has_real_activity(agent_of(text).entries())
-
-
-@pytest.mark.parametrize("text", ["[autonomous tick]", "see [AUTONOMOUS TICK]", "[AUTONOMOUS", "\u00e9"])
-def test_other_text_is_no_tick(text):
-    assert has_real_activity(agent_of(text).entries())
-
-
-def test_first_text_of_blocks_makes_a_tick():
+def test_message_of_a_person_is_activity(message, is_real):
     agent = Compacted()
-    image = {"type": "image", "media_type": "image/png", "data": "aGk="}
-    agent.user(blocks=[image, {"type": "text", "text": "[SCHEDULED TICK] look"}])
-    agent.user(blocks=[image, {"type": "text", "text": "look"}])
-    agent.user(blocks=[image])
-    assert [is_real(entry.item) for entry in agent.entries()] == [False, True, True]
-
-
-def test_blank_message_is_no_activity():
-    assert not has_real_activity(agent_of("", " \n").entries())
-
-
-def test_injected_message_is_no_activity():
-    agent = Compacted()
-    for source in ("tick", "context_injection", "something-new"):
-        agent.user("hello", source=source)
-    assert not has_real_activity(agent.entries())
+    agent.user(**message)
+    assert has_real_activity(agent.entries()) is is_real
 
 
 def test_response_calls_tools_also_before_text():
-    agent = agent_of("go")
+    agent = Compacted()
+    agent.user("go")
     agent.calls(1)
     entries = agent.entries()
     assert calls_tools(entries, 1)

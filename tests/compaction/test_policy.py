@@ -10,6 +10,7 @@ from lore.compaction.base import Firing, Window
 from lore.compaction.executor import compaction_events
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, PolicyInput, find_due, source_window
 from lore.compaction.settings import Compaction, ContextSource
+from lore.model.events import CompactApplied
 
 SOURCE = ContextSource("mail", ("mail",))
 DAY = 86_400
@@ -35,6 +36,14 @@ class Dated(Compacted):
         activity = SessionActivity(self.events).chain()
         triggers, tell = more.pop("triggers", AUTOMATIC), more.pop("tell", None)
         return find_due(PolicyInput(activity, self.entries(), settings, clock(minute), **more), triggers, tell=tell)
+
+
+def talked(exchanges, **more):
+    """Return an agent that was asked and answered at each minute."""
+    agent = Dated()
+    for minute in range(exchanges):
+        agent.exchange(minute, **more)
+    return agent
 
 
 def stamp(minute):
@@ -86,9 +95,7 @@ def test_log_without_response_ids_meets_its_cadence(stopped, fires):
 
 
 def test_gap_fires_on_a_message_only():
-    agent = Dated()
-    for minute in range(3):
-        agent.exchange(minute)
+    agent = talked(3)
     agent.ask(30)
     assert trigger(agent.due(ANY, 30, triggers=BEFORE_TURN)) == "gap"
     agent.turn()
@@ -97,9 +104,7 @@ def test_gap_fires_on_a_message_only():
 
 
 def test_long_answer_is_no_gap():
-    agent = Dated()
-    for minute in range(3):
-        agent.exchange(minute)
+    agent = talked(3)
     agent.ask(3)
     agent.turn()
     agent.answer()
@@ -109,9 +114,7 @@ def test_long_answer_is_no_gap():
 
 
 def test_gap_fires_once_for_a_pause():
-    agent = Dated()
-    for minute in range(3):
-        agent.exchange(minute)
+    agent = talked(3)
     agent.ask(30)
     assert trigger(agent.due(ANY, 30, triggers=BEFORE_TURN)) == "gap"
     agent.take(
@@ -137,9 +140,7 @@ def test_no_gap_without_times():
 
 
 def test_ticks_only_fire_an_overflow():
-    agent = Dated()
-    for minute in range(8):
-        agent.exchange(minute, source="tick", text="x" * 400)
+    agent = talked(8, source="tick", text="x" * 400)
     assert agent.due(ANY, 300) is None
     full = Compaction(continuous_interval=1, gap_secs=1, window=900, keep_recent=2, summary_tokens=10)
     assert trigger(agent.due(full, 300)) == "overflow"
@@ -156,28 +157,18 @@ def test_person_is_remembered_after_compaction():
     agent.answer()
     agent.answer()
     every = Compaction(continuous_interval=1, keep_recent=1)
-    activity = SessionActivity(
-        [
-            earlier_event
-            for earlier_event in agent.events
-            if not isinstance(earlier_event, type(event("compact_applied", uuid="d", trigger="x")))
-        ]
-    )
+    activity = SessionActivity(one for one in agent.events if not isinstance(one, CompactApplied))
     assert trigger(find_due(PolicyInput(activity.chain(), agent.entries(), every), AFTER_TURN)) == "cadence"
 
 
 def test_manual_precedes_other_triggers():
-    agent = Dated()
-    for minute in range(4):
-        agent.exchange(minute)
+    agent = talked(4)
     assert trigger(agent.due(Compaction(keep_recent=2), triggers=("cadence", "manual"))) == "manual"
     assert agent.due(Compaction(keep_recent=20), triggers=("manual",)) is None
 
 
 def test_overflow_precedes_a_gap():
-    agent = Dated()
-    for minute in range(12):
-        agent.exchange(minute, text="x" * 400)
+    agent = talked(12, text="x" * 400)
     full = Compaction(gap_secs=60, window=1_500, keep_recent=2, summary_tokens=10)
     firing = agent.due(full, 300)
     assert (firing.trigger, firing.window) == ("overflow", None)
@@ -186,9 +177,7 @@ def test_overflow_precedes_a_gap():
 
 @pytest.mark.parametrize(("window", "marker"), [(1_500, ""), (1_300, "[System: 20 earlier messages")])
 def test_only_a_full_overflow_has_a_marker(window, marker):
-    agent = Dated()
-    for minute in range(12):
-        agent.exchange(minute, text="x" * 400)
+    agent = talked(12, text="x" * 400)
     firing = agent.due(Compaction(window=window, summary_tokens=10), 300)
     assert firing.marker[:28] == marker
 
@@ -215,9 +204,7 @@ def test_source_window_has_a_look_back(asked_at, now, expected):
 
 
 def test_only_sources_need_a_window():
-    agent = Dated()
-    for minute in range(4):
-        agent.exchange(minute)
+    agent = talked(4)
     asking = Compaction(continuous_interval=2, keep_recent=2, context_sources=(SOURCE,))
     assert agent.due(asking, 5).window == Window(clock(5) - DAY, clock(5))
     assert agent.due(ANY, 3, triggers=AFTER_TURN).window is None
@@ -249,9 +236,7 @@ ASKING = Compaction(continuous_interval=2, keep_recent=2, context_sources=(SOURC
     ([("overflow", 20)], 30 - DAY / 60),
 ])  # fmt: skip
 def test_source_window_begins_at_the_last_question(events, since):
-    agent = Dated()
-    for minute in range(4):
-        agent.exchange(minute)
+    agent = talked(4)
     for kind, minute in events:
         if kind == "context_persisted":
             context = [{"role": "user", "text": "news"}]
@@ -264,9 +249,7 @@ def test_source_window_begins_at_the_last_question(events, since):
 
 
 def test_carried_context_does_not_move_the_source_window():
-    agent = Dated()
-    for minute in range(4):
-        agent.exchange(minute)
+    agent = talked(4)
     firing = agent.due(ASKING, 5)
     for number, cause in enumerate((firing, Firing("overflow", tuple(agent.entries())[:1]))):
         minute = 5 + 10 * number
@@ -293,8 +276,6 @@ def test_carried_context_does_not_move_the_source_window():
     ],
 )  # fmt: skip
 def test_every_trigger_is_explained(settings, reasons):
-    agent, notes = Dated(), []
-    for minute in range(4):
-        agent.exchange(minute)
+    agent, notes = talked(4), []
     agent.due(settings, 3, tell=notes.append)
     assert notes == reasons

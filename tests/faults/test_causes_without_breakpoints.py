@@ -80,26 +80,17 @@ def losses(path: Path) -> list[tuple[int, str, int, list[str]]]:
     ]  # fmt: skip
 
 
-def test_loss_below_dropped_reasoning_excludes_it(tmp_path):
-    session = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
-    assert losses(written(session, tmp_path)) == [(5, "LORE130", 24_000 - 4_992, ["LORE116"])]
-
-
-def test_expiry_costs_no_more_than_reasoning_left(tmp_path):
+@pytest.mark.parametrize(("pause", "total", "read", "expected"), [
+    (0, 25_200, 23_936, ("LORE116", "expected", 25_200 - 23_936 - 7, [])),  # no loss but the reasoning's
+    (0, 25_200, 4_992, ("LORE130", "unattributable", 24_000 - 4_992, ["LORE116"])),  # without the reasoning
+    (3_000, 25_200, 4_992, ("LORE128", "expected", 24_000 - 4_992, ["LORE116"])),
+])  # fmt: skip
+def test_loss_at_dropped_reasoning_has_its_own_cause(pause, total, read, expected, tmp_path):
     session = reasoned()
-    session.second += 3_000
-    session.user("and the tests?").call("c4").count(25_200, 4_992)
-    assert losses(written(session, tmp_path)) == [(5, "LORE128", 24_000 - 4_992, ["LORE116"])]
-
-
-def test_read_up_to_dropped_reasoning_is_expected(tmp_path):
-    session = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
-    assert breaks(written(session, tmp_path)) == [(5, "LORE116", "expected")]
-
-
-def test_loss_includes_reasoning_of_earlier_answers_alone(tmp_path):
-    session = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
-    assert losses(written(session, tmp_path)) == [(5, "LORE116", 25_200 - 23_936 - 7, [])]
+    session.second += pause
+    path = written(session.user("and the tests?").call("c4").count(total, read), tmp_path)
+    ((_, code, lost, also),) = losses(path)
+    assert (code, breaks(path)[0][2], lost, also) == expected
 
 
 def test_cached_tokens_after_dropped_reasoning_are_named(tmp_path):

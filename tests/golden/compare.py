@@ -4,12 +4,11 @@
 
 BASE is checked out and installed below build/compare. Both versions run the commands of `commands.py` for every
 fixture of this tree and every recording of the corpus, and the fixtures' commands of `cases.txt`. Each result (exit
-code, standard output) that differs is listed with its first difference. The results of BASE are kept: a second run
-runs only new commands. Exit code 1 if a result differs.
+code, standard output) that differs is listed with its first different lines. Exit code 1 if a result differs.
 """
 
 import argparse
-import hashlib
+import difflib
 import json
 import os
 import shlex
@@ -19,7 +18,7 @@ import time
 import venv
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,8 +32,7 @@ RUNNER = Path(__file__).with_name("commands.py")
 PROCESSES = 2
 CRASHED = -2  # exit code of a command that ended its process
 EXITS = {STOPPED: "stopped at the time limit", CRASHED: "ended its process"}
-DOCUMENT = 20_000_000  # bytes of an output that may be one JSON document
-SHOWN = 160  # characters of a value
+SHOWN, WIDTH = 6, 160  # lines of a difference, and characters of a line
 
 
 class Task(NamedTuple):
@@ -57,14 +55,6 @@ class Tree(NamedTuple):
     source: Path
 
 
-class Difference(NamedTuple):
-    """The first difference of two outputs: its place, and both values."""
-
-    place: str
-    base: str
-    now: str
-
-
 CURRENT = Tree(Path(sys.executable), ROOT / "src")
 Result = list[Any]  # exit code, digest, bytes
 
@@ -84,17 +74,15 @@ def main() -> int:
         print("no command to run")
         return 2
     started = time.monotonic()
-    before = base_results(base, tasks, home)
-    after = run(CURRENT, tasks, home / "runs" / "now")
+    before, after = (run(tree, tasks, home / side) for side, tree in (("base", base), ("now", CURRENT)))
     changed = [task for task in tasks if before[task.name] != after[task.name]]
     for task in changed:
-        difference = difference_of(base, task, home)
         exits = [EXITS.get(results[task.name][0], str(results[task.name][0])) for results in (before, after)]
         print(task.name)
         if exits[0] != exits[1]:
             print(f"    exit code {exits[0]}, now {exits[1]}")
-        if difference is not None:
-            print(f"    {difference.place}\n      - {difference.base}\n      + {difference.now}")
+        for line in differences(base, task, home):
+            print(f"    {line}")
     print(f"{len(changed):,} of {len(tasks):,} results differ from {commit[:12]} ({time.monotonic() - started:.0f} s)")
     return 1 if changed else 0
 
@@ -149,28 +137,6 @@ def _tasks(part: str, root: Path, paths: Iterable[Path]) -> Iterator[Task]:
         yield from (Task(part, root, tuple(arguments_of(command, name)), size) for command in COMMANDS)
 
 
-def base_results(tree: Tree, tasks: list[Task], home: Path) -> dict[str, Result]:
-    """Return the results of the base; run only the commands that no earlier run has saved results of."""
-    file = home / "results.json"
-    inputs = {part: _inputs_digest(part) for part in {task.part for task in tasks}}
-    saved: dict[str, Result] = json.loads(_read(file)) if file.exists() else {}
-    keys = {task.name: f"{task.name} {inputs[task.part]}" for task in tasks}
-    missing = [task for task in tasks if keys[task.name] not in saved]
-    for name, result in run(tree, missing, home / "runs" / "base").items():
-        saved[keys[name]] = result
-    file.write_text(json.dumps(saved, indent=0), "utf-8")
-    return {name: saved[key] for name, key in keys.items()}
-
-
-def _inputs_digest(part: str) -> str:
-    """Digest all files that commands of a part read, and the program that runs them."""
-    digest = hashlib.sha256(RUNNER.read_bytes())
-    for path in sorted((CORPUS if part == "corpus" else ROOT / "fixtures").rglob("*")):
-        if path.is_file():
-            digest.update(path.as_posix().encode() + b"\n" + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def run(tree: Tree, tasks: Sequence[Task], folder: Path, copy: Path | None = None) -> dict[str, Result]:
     """Run commands in a few processes; `copy` is a file for the output of a single command."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -204,66 +170,32 @@ def _run_share(tree: Tree, rows: list[tuple[Any, ...]], place: Path) -> dict[str
     return results
 
 
-def difference_of(base: Tree, task: Task, home: Path) -> Difference | None:
-    """Run a command again in both trees, with its outputs written to files; return the first difference."""
-    outputs = [home / "runs" / f"{side}.output" for side in ("base", "now")]
+def differences(base: Tree, task: Task, home: Path) -> list[str]:
+    """Run a command again in both trees, with its outputs written to files; return their first different lines."""
+    outputs = [home / f"{side}.output" for side in ("base", "now")]
     for tree, output in zip((base, CURRENT), outputs, strict=True):
         run(tree, [task], output.with_suffix(""), output)
-    return first_difference(*outputs)
+    return different_lines(*map(_read, outputs))
 
 
-def first_difference(before: Path, after: Path) -> Difference | None:
-    """Return the first difference of two outputs; None if their bytes are equal."""
-    if before.stat().st_size < DOCUMENT and (difference := _json_difference(_read(before), _read(after))):
-        return difference
-    with open(before, "rb") as left, open(after, "rb") as right:
-        for number, (old, new) in enumerate(zip_longest(left, right), 1):
-            if old == new:
-                continue
-            difference = _json_difference(_text(old), _text(new))
-            if difference is not None:
-                return difference._replace(place=f"line {number} {difference.place}")
-            old, new = old or b"", new or b""
-            at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-            start = max(0, at - 40)
-            return Difference(f"line {number}, byte {at}", _text(old[start:])[:SHOWN], _text(new[start:])[:SHOWN])
-    return None
+def different_lines(before: str, after: str) -> list[str]:
+    """Return the first different lines of two outputs; JSON is compared value by value, if its values differ."""
+    compared = _laid_out(before), _laid_out(after)
+    if compared[0] == compared[1]:
+        compared = before.splitlines(), after.splitlines()
+    lines = islice(difflib.unified_diff(*compared, lineterm="", n=1), 2, SHOWN + 2)
+    return [line[:WIDTH] for line in lines]
 
 
-def _json_difference(before: str, after: str) -> Difference | None:
-    try:
-        old, new = json.loads(before), json.loads(after)
-    except ValueError:
-        return None
-    return _value_difference(old, new, "$")
-
-
-ABSENT = object()
-
-
-def _value_difference(old: Any, new: Any, path: str) -> Difference | None:
-    """Return the first difference of two JSON values, in the order of the older one."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        pairs = [(f".{key}", old.get(key, ABSENT), new.get(key, ABSENT)) for key in {**old, **new}]
-    elif isinstance(old, list) and isinstance(new, list):
-        pairs = [(f"[{at}]", a, b) for at, (a, b) in enumerate(zip_longest(old, new, fillvalue=ABSENT))]
-    elif type(old) is type(new) and old == new:
-        return None
-    else:
-        return Difference(path, _value(old), _value(new))
-    nested = (_value_difference(a, b, path + name) for name, a, b in pairs)
-    return next((difference for difference in nested if difference is not None), None)
-
-
-def _value(value: Any) -> str:
-    if value is ABSENT:
-        return "(absent)"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
-
-
-def _text(data: bytes | None) -> str:
-    return (data or b"").decode("utf-8", "backslashreplace").rstrip("\n")
+def _laid_out(text: str) -> list[str]:
+    """Return the lines of a text, with each JSON document in it on several lines."""
+    found: list[str] = []
+    for line in text.splitlines():
+        try:
+            found += json.dumps(json.loads(line), ensure_ascii=False, indent=1).splitlines()
+        except ValueError:
+            found.append(line)
+    return found
 
 
 def _read(path: Path) -> str:

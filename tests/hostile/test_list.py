@@ -9,7 +9,7 @@ import pytest
 
 from helpers.matrix import crossed
 from hostile.formats import FORMATS, NO_SESSIONS, recording
-from hostile.making import BODY, Ended, assert_refused
+from hostile.making import BODY, assert_refused
 
 COMMANDS = ("check", "fold", "assemble", "diff-prefix")
 FINE: dict[str, tuple[int, ...]] = dict.fromkeys(COMMANDS, (0,))
@@ -84,32 +84,6 @@ def test_bodies_differing_in_deep_nesting_are_compared(lore, desk, depth):
     assert lore("diff-prefix", "a", "c", "--json", "--no-tokens").code == 0
 
 
-def two(lore, command: str, path: str) -> Ended:
-    """Run a command on a path; `diff-prefix` compares it with a sound recording."""
-    return lore(command, path, *(("good",) if command == "diff-prefix" else ()))
-
-
-@pytest.fixture
-def good(desk):
-    """Write a valid recording next to the odd one."""
-    (desk / "good").write_bytes(recording("lore"))
-
-
-@pytest.mark.usefixtures("good")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_folder_without_recordings_is_refused(lore, desk, command):
-    (desk / "folder").mkdir()
-    assert_refused(two(lore, command, "folder"))
-
-
-@pytest.mark.usefixtures("good")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_missing_file_is_refused(lore, command):
-    ended = two(lore, command, "missing")
-    assert_refused(ended)
-    assert "missing" in ended.err.splitlines()[0]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 def test_link_to_a_parent_folder_is_not_followed(lore, desk):
     (desk / "folder").mkdir()
@@ -127,15 +101,6 @@ def test_turn_out_of_range_is_refused(lore, desk, format, turn):
     assert_refused(lore("assemble", f"log#{turn}"))
     if turn.isdigit():
         assert_refused(lore("fold", "log", "--at", turn))
-
-
-@pytest.mark.parametrize("left", FORMATS)
-@pytest.mark.parametrize("right", FORMATS)
-def test_turns_of_two_formats_are_compared(lore, desk, left, right):
-    (desk / "left").write_bytes(recording(left))
-    (desk / "right").write_bytes(recording(right))
-    answer = json.loads(lore("diff-prefix", "left", "right", "--json").out)
-    assert answer["relation"] is not None
 
 
 CHAT = (

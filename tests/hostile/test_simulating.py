@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="peaks of memory
 TURNS = 10_000
 
 
+@pytest.mark.soak
 def test_ten_thousand_turns_are_simulated_in_200_mb(desk):
     lines, read = [], 20_000
     for number in range(TURNS):

@@ -8,7 +8,6 @@ import os
 
 import pytest
 
-from formats.claude import asked, log_bytes
 from helpers.matrix import crossed
 from hostile import child
 from hostile.child import MEGABYTE
@@ -135,9 +134,3 @@ def test_million_tiny_unrecognised_lines_are_refused(desk):
     ended = child.lore("check", "log")
     assert_refused(ended)
     assert ended.peak < 120 * MEGABYTE
-
-
-def test_session_of_many_tiny_lines_is_judged(desk):
-    lines = [asked("u", "hi"), *({"type": "mode", "mode": "x", "sessionId": "s"} for _ in range(20_000))]
-    (desk / "log").write_bytes(log_bytes(*lines))
-    assert child.lore("check", "--json", "log").json["problems"] == []

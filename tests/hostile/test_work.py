@@ -28,7 +28,7 @@ LINES = [name for name in costly.files(100) if name.startswith("lines of")]
 OTHERS = [name for name in costly.files(100) if name not in LINES]
 
 
-@pytest.mark.parametrize("name", [*OTHERS, *some(LINES)])
+@pytest.mark.parametrize("name", [*some(OTHERS, 12), *some(LINES)])
 def test_costly_file_takes_one_call_a_byte(name):
     files = [costly.files(size)[name] for size in (SIZE, 2 * SIZE)]
     costly.reading(files[0])()  # the first use imports and compiles

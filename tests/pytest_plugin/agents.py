@@ -1,6 +1,7 @@
 """Agents on today's SDKs and HTTP libraries: each sends prompts of one conversation to a server, in its own way.
 
-An agent is a function of the server's URL and prompts; an async one runs them in one loop. Libraries are imported by
+An agent is a function of the server's URL (empty: that of the environment) and prompts; an async one runs them in one
+loop. Libraries are imported by
 the agent that uses them.
 """
 
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from helpers.provider_answers import TEXT
 
-SECRET = "sk-ant-api03-secretsecretsecret"
+SECRET, KEY_ID = "sk-ant-api03-secretsecretsecret", "AKIASECRETSECRETSECR"
 MODEL = "claude-opus-5"
 
 
@@ -104,7 +105,7 @@ def _all(coroutines) -> None:
 def anthropic(url, prompts, stream=False) -> None:
     from anthropic import Anthropic
 
-    with Anthropic(api_key=SECRET, base_url=url, max_retries=0) as client:
+    with Anthropic(api_key=SECRET, base_url=url or None, max_retries=0) as client:
         for prompt in prompts:
             answer = client.messages.create(**anthropic_body(prompt), stream=stream)
             assert [*answer][-1].type == "message_stop" if stream else answer.content[0].text == TEXT
@@ -114,7 +115,7 @@ def anthropic_async(url, prompts, stream=False) -> None:
     from anthropic import AsyncAnthropic
 
     async def asks():
-        async with AsyncAnthropic(api_key=SECRET, base_url=url, max_retries=0) as client:
+        async with AsyncAnthropic(api_key=SECRET, base_url=url or None, max_retries=0) as client:
             for prompt in prompts:
                 answer = await client.messages.create(**anthropic_body(prompt), stream=stream)
                 yield await _drained(answer) if stream else answer.content[0].text
@@ -125,7 +126,7 @@ def anthropic_async(url, prompts, stream=False) -> None:
 def openai(url, prompts, stream=False, responses=False) -> None:
     from openai import OpenAI
 
-    with OpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0) as client:
+    with OpenAI(api_key=SECRET, base_url=url and f"{url}/v1" or None, max_retries=0) as client:
         for prompt in prompts:
             if responses:
                 answer = client.responses.create(**responses_body(prompt), stream=stream)
@@ -138,7 +139,7 @@ def openai_async(url, prompts, stream=False, responses=False) -> None:
     from openai import AsyncOpenAI
 
     async def asks():
-        async with AsyncOpenAI(api_key=SECRET, base_url=f"{url}/v1", max_retries=0) as client:
+        async with AsyncOpenAI(api_key=SECRET, base_url=url and f"{url}/v1" or None, max_retries=0) as client:
             for prompt in prompts:
                 if responses:
                     answer = await client.responses.create(**responses_body(prompt), stream=stream)
@@ -152,7 +153,7 @@ def openai_async(url, prompts, stream=False, responses=False) -> None:
 def gemini(url, prompts, stream=False) -> None:
     from google import genai
 
-    with genai.Client(api_key=SECRET, http_options={"base_url": url}) as client:
+    with genai.Client(api_key=SECRET, http_options={"base_url": url or None}) as client:
         for prompt in prompts:
             if stream:
                 answers = list(client.models.generate_content_stream(**gemini_arguments(prompt)))
@@ -165,7 +166,7 @@ def gemini_async(url, prompts, stream=False) -> None:
     from google import genai
 
     async def asks():
-        async with genai.Client(api_key=SECRET, http_options={"base_url": url}).aio as client:
+        async with genai.Client(api_key=SECRET, http_options={"base_url": url or None}).aio as client:
             for prompt in prompts:
                 if stream:
                     yield await _drained(await client.models.generate_content_stream(**gemini_arguments(prompt)))
@@ -180,7 +181,7 @@ def _bedrock(url):
     import boto3
 
     return boto3.client(
-        "bedrock-runtime", region_name="eu-west-1", endpoint_url=url, aws_access_key_id="AKIASECRETSECRETSECR",
+        "bedrock-runtime", region_name="eu-west-1", endpoint_url=url or None, aws_access_key_id=KEY_ID,
         aws_secret_access_key=SECRET,
     )  # fmt: skip
 

@@ -126,10 +126,3 @@ def test_finding_without_breakpoints_does_not_mention_them():
     ran = lore("check", put("log.jsonl", made.data()))
     assert "LORE130" in ran.out
     assert "breakpoint" not in ran.out
-
-
-def test_log_without_usage_cannot_be_simulated():
-    log = copilot.plain().data()
-    ran = lore("simulate", put("events.jsonl", log))
-    assert "2 turns without usage: nothing can be predicted" in ran.out
-    assert "unknown     unknown" not in ran.out

@@ -58,22 +58,6 @@ def test_empty_change_writes_nothing(store):
 
 
 @two
-def test_empty_store_has_no_memory(store):
-    assert read_bucket(store, ANN) == KnownMemory()
-    assert wipe(store, "ann").agents == {}
-    assert sessions(store) == []
-
-
-@two
-def test_only_the_current_volume_is_stored(store):
-    for number in range(20):
-        forget(store, *facts(store))
-        learn(store, f"{number}")
-    assert facts(store) == ("19",)
-    assert sessions(store)[2:] == [volume(store)]
-
-
-@two
 def test_change_keeps_a_due_dream(store):
     learn(store, "x")
     assert read_bucket(store, ANN).is_fresh

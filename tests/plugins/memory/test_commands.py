@@ -16,7 +16,6 @@ from helpers.schemas import valid
 from lore.store.registry import open_store
 from model.making import dumps, header, log, record, said, user
 
-COMMANDS = ("users", "list", "show", "delete", "wipe", "export", "audit", "extract", "dream")
 WORDS = "I prefer tabs over spaces. My name is Ann. We need to fix the login test."
 ONE = {"facts": 1, "preferences": 1, "decisions": 1, "tasks": 1, "open_items": 0, "topics": 0}
 
@@ -188,13 +187,6 @@ def test_extract_refuses_other_users_and_agents(settings, args, error):
     assert Path("s.db").read_bytes() == before
 
 
-@pytest.mark.parametrize(("field", "value"), [("parent_session_id", "s0"), ("user_id", "nil")])
-def test_extract_refuses_subagents_and_reserved_users(field, value):
-    begin_store("sqlite:s.db", **{field: value})
-    assert memory("extract", "s1", url="sqlite:s.db").code == 2
-    assert memory("users", url="sqlite:s.db").out == "0 users remembered in sqlite:s.db\n"
-
-
 def test_session_without_user_uses_the_default():
     begin_store("sqlite:s.db", user_id=None, agent_id="main")
     memory("extract", "s1", url="sqlite:s.db")
@@ -320,11 +312,6 @@ def test_wipe_keeps_the_users_sessions():
     memory("wipe", "--yes", "--user", "ann", url="sqlite:s.db")
     with closing(open_store("sqlite:s.db")) as sessions:
         assert [session.session_id for session in sessions.list()] == ["lore.memory.audit/ann", "s1"]
-
-
-@each(COMMANDS)
-def test_every_command_has_json(command):
-    assert ("--json" in lore("memory", command, "--help").out) == (command != "export")  # that is always JSON
 
 
 def test_missing_store_is_not_created():

@@ -5,18 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.each import each
-from lore.config import MemorySettings
 from lore.errors import LoreError
 from lore.store.lines import check_id
-from lore.store.reserved import DEFAULT_USER, is_reserved
+from lore.store.reserved import is_reserved
 from lore_plugins.memory.identities import RESERVED, MemoryBucket, anchor_id, audit_id, bucket, parse_owner
 
-ON = MemorySettings(system="structured")
 NIL = "00000000-0000-0000-0000-000000000000"
-
-
-def test_missing_names_use_default_user_and_main():
-    assert bucket(None) == MemoryBucket(DEFAULT_USER, "main") == bucket("default", "main")
 
 
 @each([*sorted(RESERVED), " ", "NULL", " None ", "ｎｕｌｌ", NIL, NIL.replace("-", ""), f"{{{NIL}}}", f"urn:uuid:{NIL}",
@@ -33,10 +27,6 @@ def test_ids_with_slashes_stay_in_their_bucket(name):
     assert anchor_id(name).count("/") == 1
     assert MemoryBucket(name, name).volume("1").count("/") == 3
     assert parse_owner(MemoryBucket(name, name).volume("1")) == (name, name)
-
-
-def test_case_and_unicode_form_distinguish_users():
-    assert len({anchor_id(name) for name in ("Ann", "ann", "é", "e\u0301", "ﬁ", "fi")}) == 6
 
 
 @given(*[st.text("aA/.%~#é\u0301 0\0", max_size=6)] * 4)

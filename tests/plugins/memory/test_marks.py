@@ -57,16 +57,6 @@ def test_mark_is_small_and_anonymous():
     assert [len(digest) for digest in mark] == [MARK_DIGITS] * len(MARK_DISTANCES)
 
 
-def test_mark_of_another_session_matches_nothing():
-    mark = mark_of(numbered(10))
-    assert (
-        index_after_mark(talk("a", "b"), mark)
-        == index_after_mark(talk("a", "b"), ())
-        == index_after_mark(talk("a"), None)
-        == 0
-    )
-
-
 @each("more, mark, expected", [
     ((), None, ["u1", "a1"]),
     ((), "a1", []),

@@ -6,7 +6,6 @@ Attacks: no token, another host's name (DNS rebinding), another origin (CSRF), f
 import os
 import re
 import shutil
-import socket
 import sys
 from contextlib import closing
 from html import unescape
@@ -367,11 +366,6 @@ def test_unexpected_error_quotes_nothing(page, monkeypatch):
 def test_taken_port_is_an_error():
     with open_listener(0) as listener, pytest.raises(LoreError, match="cannot listen on 127.0.0.1:"):
         open_listener(listener.getsockname()[1])
-
-
-def test_listener_disables_nagle():
-    with open_listener(0) as listener:
-        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_missing_extra_is_named(monkeypatch):

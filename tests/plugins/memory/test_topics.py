@@ -5,7 +5,7 @@ import pytest
 from helpers.each import each
 from lore.asking import SummaryError
 from lore_plugins.memory.buckets import GENERAL, KnownMemory, MemoryText, Topic, has_expired
-from lore_plugins.memory.topics import CONTENT, MOST_DREAM_TOPICS, MOST_TOPICS, consolidate, snake_case
+from lore_plugins.memory.topics import CONTENT, MOST_DREAM_TOPICS, MOST_TOPICS, consolidate
 from plugins.memory.remembering import AT, Model, topics
 
 
@@ -39,8 +39,8 @@ def test_topic_content_is_limited():
 
 
 def test_model_names_topics_and_superseded_ones():
-    dream = dream_of(topics("Code Style", "theTeam", supersedes=["old one", 3]), "old_one", "other")
-    assert list(dream.topics) == ["code_style", "the_team"]
+    dream = dream_of(topics("Code Style", "theTeam", "__a--b  c__", supersedes=["old one", 3]), "old_one", "other")
+    assert list(dream.topics) == ["code_style", "the_team", "a_b_c"]
     assert dream.supersedes == (GENERAL, "old_one")
     assert dream.topics["the_team"].content == "all of theTeam"
 
@@ -87,13 +87,6 @@ def test_unusable_answer_becomes_one_topic(answer):
 def test_oldest_topics_are_removed():
     dream = dream_of(topics("new"), *(f"t{number:02}" for number in range(MOST_TOPICS)))
     assert dream.supersedes == (GENERAL, "t00")
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"), [("Über Café", "über_café"), ("__a--b  c__", "a_b_c"), ("HTTPServer", "httpserver"), ("", "")]
-)
-def test_names_are_snake_case(name, expected):
-    assert snake_case(name) == expected
 
 
 def test_model_gets_texts_and_current_topics():

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.storing import opened, stored_session
 from helpers.waiting import Script
-from lore.commands.compact import memory_maker, watch
+from lore.commands.compact import watch
 from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Watch, WatchCallbacks
 from lore.config import MemorySettings, Sessions, Settings
@@ -186,8 +186,3 @@ def test_policy_with_memory_names_the_missing_plugin(monkeypatch):
     callbacks = WatchCallbacks(Script(), print, print)
     with pytest.raises(LoreError, match="needs lore's plug-in 'memory', which this installation lacks"):
         watch("sqlite:none.db", None, callbacks, ON)
-
-
-def test_memory_settings_reach_the_plugin():
-    assert memory_maker(ON) is StoreMemories
-    assert memory_maker(OFF) is None

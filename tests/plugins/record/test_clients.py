@@ -1,16 +1,16 @@
 """Real SDKs that the environment points to the recorder: requests, answers, records."""
 
 import os
+from functools import partial
 
 import pytest
 
-from helpers.provider_answers import TEXT
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
 from lore.recording.requests import dialect_of
 from lore.testing import everything
-
-KEY = "sk-SECRET-0123456789abcdef"
+from pytest_plugin import agents
+from pytest_plugin.agents import KEY_ID, SECRET, Prompt
 
 
 @pytest.fixture
@@ -21,74 +21,19 @@ def pointed(recorded, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def anthropic(stream):
-    from anthropic import Anthropic
-
-    with Anthropic(api_key=KEY, max_retries=0) as client:
-        arguments = {"model": "claude-opus-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hé"}]}
-        if not stream:
-            return client.messages.create(**arguments).content[0].text
-        with client.messages.stream(**arguments) as events:
-            return "".join(events.text_stream)
-
-
-def chat(stream):
-    from openai import OpenAI
-
-    with OpenAI(api_key=KEY, max_retries=0) as client:
-        arguments = {"model": "gpt-5.6", "messages": [{"role": "user", "content": "hé"}]}
-        if not stream:
-            return client.chat.completions.create(**arguments).choices[0].message.content
-        chunks = client.chat.completions.create(**arguments, stream=True, stream_options={"include_usage": True})
-        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-
-
-def responses(stream):
-    from openai import OpenAI
-
-    with OpenAI(api_key=KEY, max_retries=0) as client:
-        arguments = {"model": "gpt-5.6", "input": "hé", "instructions": "Be short."}
-        if not stream:
-            return client.responses.create(**arguments).output_text
-        events = client.responses.create(**arguments, stream=True)
-        return "".join(event.delta for event in events if event.type == "response.output_text.delta")
-
-
-def gemini(stream):
-    from google import genai
-
-    client = genai.Client(api_key=KEY)
-    arguments = {"model": "gemini-3-pro", "contents": "hé"}
-    if not stream:
-        return client.models.generate_content(**arguments).text
-    return "".join(chunk.text for chunk in client.models.generate_content_stream(**arguments))
-
-
-def bedrock(stream):
-    import boto3
-
-    del stream
-    client = boto3.Session().client("bedrock-runtime", region_name="us-east-1")
-    answer = client.converse(
-        modelId="amazon.nova-pro-v1:0", messages=[{"role": "user", "content": [{"text": "hé"}]}],
-        system=[{"text": "Be short."}],
-    )  # fmt: skip
-    return answer["output"]["message"]["content"][0]["text"]
-
-
 CASES = [
-    (anthropic, False, "anthropic"), (anthropic, True, "anthropic"), (chat, False, "openai-chat"),
-    (chat, True, "openai-chat"), (responses, False, "openai-responses"), (responses, True, "openai-responses"),
-    (gemini, False, "gemini"), (gemini, True, "gemini"), (bedrock, False, "bedrock"),
+    (agents.anthropic, "anthropic"), (agents.openai, "openai-chat"),
+    (partial(agents.openai, responses=True), "openai-responses"), (agents.gemini, "gemini"),
 ]  # fmt: skip
+CASES = [(agent, stream, dialect) for agent, dialect in CASES for stream in (False, True)]
 
 
-@pytest.mark.parametrize(("client", "stream", "dialect"), CASES, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(("agent", "stream", "dialect"), [*CASES, (agents.bedrock, False, "bedrock")])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_each_sdk_is_answered_and_recorded(client, stream, dialect, pointed, recorded, standin, monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASECRET0123456789")  # of a gateway that checks no signature
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
-    assert client(stream) == TEXT
+def test_each_sdk_is_answered_and_recorded(agent, stream, dialect, pointed, recorded, standin, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)  # of a gateway that checks no signature
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    agent("", [Prompt(1)], stream=stream)  # which looks at the answer
     _, target, _, body = standin.got[-1]
     request, *rest = recorded.last()
     assert request["body"].encode() == body
@@ -101,11 +46,14 @@ def test_each_sdk_is_answered_and_recorded(client, stream, dialect, pointed, rec
     assert dialect_of(exchange.body).name == dialect
     assert exchange.usage.read_tokens == 20
     assert exchange.answered >= exchange.at
-    assert "SECRET" not in recorded.path.read_text("utf-8")
+    written = recorded.path.read_text("utf-8")
+    assert SECRET not in written
+    assert not {"authorization", "x-api-key", "x-goog-api-key"} & request["headers"].keys()
+    assert KEY_ID not in written
 
 
 def test_stream_is_recorded_with_times_of_its_chunks(pointed, recorded):
-    assert anthropic(stream=True) == TEXT
+    agents.anthropic("", [Prompt(1)], stream=True)
     sides = [record for record in recorded.last() if record["part"] == "response"]
     arrived = [pair for record in sides for pair in record.get("arrived", ())]
     body = recorded.answer()[1].decode()

@@ -4,7 +4,7 @@ import pytest
 
 from helpers.each import each
 from lore.errors import LoreError
-from lore_plugins.record.upstreams import Route, clients, make_routes
+from lore_plugins.record.upstreams import Route, make_routes
 
 ALWAYS = {
     "ANTHROPIC_BASE_URL": "/anthropic",
@@ -107,10 +107,3 @@ def test_misspelled_name_is_corrected(arguments, words):
     with pytest.raises(LoreError) as error:
         make_routes(*arguments)
     assert words in error.value.message + error.value.hint
-
-
-def test_clients_have_sources_and_distinct_variables():
-    names = [variable.name for client in clients() for variable in client.variables]
-    assert len(names) == len(set(names))
-    assert all(client.source for client in clients())
-    assert all(client.url for client in clients() if any(variable.always for variable in client.variables))

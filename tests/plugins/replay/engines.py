@@ -6,8 +6,8 @@ Each counts tokens with o200k over the JSON of tools and messages, keeps the req
 import json
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from helpers.serving import Handler, Loopback
 from lore.tokens.o200k import Counter
 
 _COUNTER = Counter()
@@ -164,62 +164,36 @@ class Anthropic(Engine):
 def status(code, body=b'{"error":{"message":"no"}}', **headers):
     """Return an answer with a status, for `failing`."""
 
-    def act(handler):
-        handler.send_response_only(code)
-        for name, value in headers.items():
-            handler.send_header(name.replace("_", "-"), value)
-        handler.send_header("content-length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return act
+    return lambda handler: handler.answer(code, body, **headers)
 
 
 def reset(handler):
     handler.close_connection = True
 
 
-def _handler(engine):
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # otherwise each answer waits 40 ms for an acknowledgment
-
-        def do_GET(self):
-            engine.paths.append(f"GET {self.path}")
-            found = engine.probes(self.path)
-            status(200 if found else 404, json.dumps(found).encode())(self)
-
-        def do_POST(self):
-            raw = self.rfile.read(int(self.headers.get("content-length", "0")))
-            engine.paths.append(self.path)
-            engine.headers.append({name.lower(): value for name, value in self.headers.items()})
-            try:
-                if engine.failing:
-                    engine.failing.pop(0)(self)
-                    return
-                body = json.loads(raw)
-                engine.asked.append(body)
-                status(200, json.dumps(engine.answer(self.path, body)).encode(), content_type="application/json")(self)
-            except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True
-
-        def log_message(self, *_):
-            pass
-
-    return Handler
-
-
 @contextmanager
 def serving(engine):
     """Serve until the block ends, yielding the URL; hanging answers wait for `engine.done`."""
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(engine))
-    http.daemon_threads = True
-    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{http.server_port}"
-    finally:
-        engine.done.set()
-        http.shutdown()
-        thread.join()
-        http.server_close()
+
+    class Answering(Handler):
+        def get(self):
+            engine.paths.append(f"GET {self.path}")
+            found = engine.probes(self.path)
+            self.answer(200 if found else 404, json.dumps(found).encode())
+
+        def post(self):
+            raw = self.read_body()
+            engine.paths.append(self.path)
+            engine.headers.append({name.lower(): value for name, value in self.headers.items()})
+            if engine.failing:
+                engine.failing.pop(0)(self)
+                return
+            body = json.loads(raw)
+            engine.asked.append(body)
+            self.answer(200, json.dumps(engine.answer(self.path, body)).encode(), content_type="application/json")
+
+    with Loopback(Answering) as http:
+        try:
+            yield http.url
+        finally:
+            engine.done.set()

@@ -11,17 +11,16 @@ number (delay in seconds).
 """
 
 import re
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from helpers.serving import Handler, Loopback
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "a secret for tests"}
 PAGE = 20  # keys of a page (S3: 1,000)
@@ -56,20 +55,15 @@ class ObjectServer:
         self.requests: list[tuple[str, str]] = []
         self.fail: Fail = lambda _: None
         handler = type("Handler", (_Handler,), {"service": self})
-        self._http = _Listener(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._http = Loopback(handler)
+        self.endpoint = self._http.url
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._http.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._http.__exit__()
 
     def keep(self, place: str, data: bytes, *, modified: float = 1_700_000_000.0) -> None:
         """Store an object, and create its bucket if necessary."""
@@ -84,25 +78,10 @@ class ObjectServer:
         found += self.requests[start:]
 
 
-class _Listener(ThreadingHTTPServer):
-    """The server; a client that disconnects is no error."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     service: ObjectServer
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise each answer takes 40 ms more
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing."""
-
-    def _handle(self) -> None:
+    def get(self) -> None:
         parts = urlsplit(self.path)
         bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
         query = parse_qs(parts.query, keep_blank_values=True)
@@ -118,8 +97,6 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(failure, float):
             time.sleep(failure)
         return self._answer(*self._done(bucket, key, query, headers), torn=failure == "torn")
-
-    do_GET = do_HEAD = _handle  # noqa: N815 - names of the library
 
     def _answer(
         self, status: int, body: bytes = b"", headers: dict[str, str] | None = None, *, torn: bool = False

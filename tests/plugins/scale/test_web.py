@@ -2,12 +2,11 @@
 
 import gzip
 import importlib
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from cli.running import lore, put, session
+from helpers.serving import Handler, Loopback
 from lore.errors import LoreError
 from lore.recording import corpus, filesystem
 from lore.store import registry
@@ -18,18 +17,10 @@ remote = importlib.import_module("lore_plugins.scale.remote")
 LOG = session() * 3000
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_args):
-        """Print nothing."""
-
-    def do_GET(self):
+class _Handler(Handler):
+    def get(self):
         self.server.seen.append((self.command, self.path))
         self.server.answer(self)
-
-    do_HEAD = do_GET  # noqa: N815 - names of the library
 
     def send(self, status, body=b"", **headers):
         """Send an answer, with `torn` only that number of bytes of the body."""
@@ -46,21 +37,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def listening():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    server.handle_error = lambda *_: None  # for clients that disconnect
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Loopback(_Handler) as server:
+        yield server
 
 
 @pytest.fixture
 def web(listening):
     registry.print_note_once.cache_clear()
     listening.seen = []
-    listening.url = f"http://127.0.0.1:{listening.server_address[1]}"
     listening.answer = lambda request: request.send(200, LOG)
     return listening
 
