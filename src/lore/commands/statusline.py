@@ -24,7 +24,7 @@ import typer
 
 from lore.commands import common, flags
 from lore.errors import LoreError
-from lore.judge.running import RunningSums
+from lore.judge.sums import RunningSums
 from lore.model.cause import Place
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow
