@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _CENT = 0.01
 UNSURE = "unattributable"  # as in `lore.judge.sums`, which takes 20 ms to import
-FAST = "fast mode"  # as `cache.prices` names it
+FAST = "fast mode"  # as `cache.rules` names it
 FAST_FIX = "switch fast mode off (/fast in Claude Code) if you can wait for answers"
 _GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out[^:;]*|not recorded): )")
 _UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
