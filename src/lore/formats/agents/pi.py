@@ -103,7 +103,7 @@ class Pi(LogReader):
             kind = members.get("type", b"")
             if kind == b'"session"':
                 return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
-            if "source" in members:  # flue's
+            if "source" in members or (members and not kind):  # flue's, or a record of another format
                 return False
             message = (raw_members(members.get("message", b"")) or {}) if kind == b'"message"' else {}
             is_known = text_in(kind) in _ENTRY_TYPES or "role" in message
