@@ -502,8 +502,8 @@ class ClaudeCode(LogReader):
         if output is not None and output > run.output_tokens and len(self._chains) == 1:
             text = f"the records of this run count {run.output_tokens:,} output tokens, its result {output:,}; the "
             self.session.problem(Code.FIELDS_FILLED_IN, f"{text}difference is added to its last response")
-            missing_output = output - run.output_tokens
-            usage = msgspec.structs.replace(usage, output_tokens=(usage.output_tokens or 0) + missing_output)
+            output += (usage.output_tokens or 0) - run.output_tokens
+            usage = msgspec.structs.replace(usage, output_tokens=output)
         cost = recorded_dollars(result.get("total_cost_usd", b""))
         if cost is None or run.has_cost:
             return usage
@@ -519,8 +519,7 @@ class ClaudeCode(LogReader):
                 self._end_compaction(chain)
                 self._end_response(chain)
                 chain.boundary = self._compact(record, chain, meta)
-                if meta.pre_tokens:
-                    name = chain.boundary.uuid
+                if meta.pre_tokens and (name := chain.boundary.uuid):
                     self.unlogged[name] = UnloggedWork("compaction", name, meta.pre_tokens)
             case "microcompact_boundary":
                 cleared = records.compaction_of(record.microcompact_metadata).compacted_tool_ids
