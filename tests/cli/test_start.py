@@ -61,4 +61,4 @@ def test_empty_overview_imports_no_judging_modules(tmp_path):
     modules, out = imported("--json", home=tmp_path)
     assert json.loads(out)["total"]["sessions"] == 0
     assert not modules & (NEVER | {"lore.judge.judge", "lore.commands.compact", "lore.run.checking.check"})
-    assert len(lore_modules(modules)) <= 106
+    assert len(lore_modules(modules)) <= 108

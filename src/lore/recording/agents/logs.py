@@ -54,7 +54,8 @@ def _dsh_name(folder: str) -> str:
         return "~" + unsafe[0].encode("utf-16-be", "surrogatepass").hex("~", 2).upper()
 
     slug = _SEPARATORS.sub("-", folder).lstrip("-") or "root"
-    return f"--{_UNSAFE.sub(escape, slug)[:251]}--"
+    slug = _UNSAFE.sub(escape, slug)[:251]
+    return f"--{slug}--"
 
 
 def sha256_name(folder: str) -> str:
