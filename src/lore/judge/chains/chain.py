@@ -111,10 +111,11 @@ class ComparedChain:
         if self._is_unanswered(turn) or not turn.extends(previous):
             return None
         cached, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
-        is_loop = memory.loops.continue_with(turn)
-        reads_all = is_loop or (cached is not None and bool(read) and read >= cached)
-        if reads_all and turn.hashes is None and memory.writes.low is None:  # most turns
-            pair = None if is_loop else self._explain_unread(previous, turn, state_of, None)
+        reads_all = cached is not None and bool(read) and read >= cached
+        is_read = reads_all or memory.loops.continue_with(turn)
+        if is_read and turn.hashes is None and memory.writes.low is None:  # most turns
+            pair = self._explain_unread(previous, turn, state_of, None) if reads_all else None
+            pair = None if pair is not None and memory.loops.continue_with(turn) else pair
             self._remember(turn)
             return Compared(pair, extends=True)
         if cached is None and memory.caches.last_of_own_model(previous, turn) is not None:
