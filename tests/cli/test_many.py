@@ -15,6 +15,7 @@ from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, line, text
 from golden.cases import FIXTURES
 from lore.commands import common as bars
+from lore.run.checking.check import CheckRun, check
 
 posix = pytest.mark.skipif(sys.platform != "linux", reason="processes start and end another way there")
 
@@ -322,6 +323,17 @@ def test_progress_bar_is_drawn_and_removed(monkeypatch):
         report(2, 100)
         assert "judging" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")
+
+
+def test_progress_of_processes_is_reported_before_each_result(monkeypatch):
+    """Results that came faster than the poll hid the bar for the first five seconds of a gigabyte."""
+    monkeypatch.setattr("lore.run.checking.verdicts.SMALL", 0)
+    monkeypatch.setattr("lore.run.checking.pool.POLL_SECONDS", 60)
+    four()
+    reports = []
+    check(["d"], run=CheckRun(workers=2, progress=lambda done_bytes, _: reports.append(done_bytes)))
+    assert len(reports) >= 4
+    assert reports == sorted(reports)
 
 
 @pytest.mark.parametrize(("is_wanted", "term"), [(False, "xterm"), (True, "dumb"), (True, "")])

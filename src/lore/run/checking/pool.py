@@ -95,14 +95,15 @@ class ProcessPool(Generic[R]):
         """Wait for a result; raises BrokenProcessPool if a process died."""
         if future is None:
             return self._run_locally(file)
-        while not wait((future,), POLL_SECONDS).done:
+        while True:
             if self._progress is not None:
                 finished = sum(entry.size for entry, result in waiting if result is not None and result.done())
                 self._progress(self._done_bytes + finished)
+            if wait((future,), POLL_SECONDS).done:
+                return future.result()
             sentinels = [process.sentinel for process in _processes(self._executor)]
             if sentinels and wait_for(sentinels, 0):  # one died: while it sends a result, it blocks the others
                 _kill(self._executor)
-        return future.result()
 
     def _repeat(self, file: Input, future: Future[R] | None) -> R:
         """Return the result of a file that waited when a process died; if that process had it, run it again alone."""
