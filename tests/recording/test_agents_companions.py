@@ -1,5 +1,6 @@
 """A session's subagents in files of their own: found, read with it, never mixed up."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from formats.claude import answered, asked, counts, line, log_bytes, text
 from lore.commands.fold import fold
 from lore.files import WholeFile
-from lore.recording.agents.companions import companions
+from lore.recording.agents.companions import companions, is_companion
 from lore.recording.base import Problems
 from lore.recording.opening import Options
 from model.making import header, log
@@ -187,3 +188,15 @@ def test_subagent_at_two_places_is_read_once(project, is_link):
 
 def chains_of(path):
     return [(turn.chain, turn.number) for turn in Options().open(path, subagents=True).turns()]
+
+
+def test_logs_of_one_folder_are_searched_for_subagents_once(tmp_path, monkeypatch):
+    for number in range(40):
+        (tmp_path / f"{number}.jsonl").write_bytes(main(f"s{number}"))
+    os.utime(tmp_path, (1_700_000_000, 1_700_000_000))  # else it may change again
+    asked_names = []
+    monkeypatch.setattr(
+        "lore.recording.agents.companions.is_companion", lambda name: asked_names.append(name) or is_companion(name)
+    )
+    assert [companions(str(path)) for path in tmp_path.iterdir()] == [[]] * 40
+    assert len(asked_names) <= 2 * 40

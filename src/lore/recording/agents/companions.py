@@ -72,7 +72,7 @@ def companions(path: str) -> list[str]:
             files = corpus.files_below(below, lambda place, _: paths.append(place))  # opening it reports the reason
             logs = (file for file in files if file.endswith(ending))
             paths.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
-    names = [*filter(is_companion, _read_once(filesystem.names, folder or os.curdir, is_folder=True) or ())]
+    names = _read_once(_list_companions, folder, is_folder=True) or ()
     session = _read_once(_session_of_log, path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
@@ -155,6 +155,11 @@ def _session_of_chat(path: str) -> str:
         return ""
     match = _CHAT.search(line) if b'"projectHash"' in line else None
     return "" if match is None else match[1].decode()
+
+
+def _list_companions(folder: str) -> list[str]:
+    """Return the names of subagents' logs in a folder; it may hold thousands of logs, each of which asks for them."""
+    return [*filter(is_companion, filesystem.names(folder or os.curdir))]
 
 
 def _read_once(read: Callable[[str], T], path: str, *, is_folder: bool = False) -> T | None:
