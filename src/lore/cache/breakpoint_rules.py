@@ -95,7 +95,10 @@ def most_specific(
 
 @lru_cache(4096)  # a recording can name any number of models
 def accepted_breakpoints(api: str, model: str | None) -> AcceptedBreakpoints | None:
-    """Return where an API accepts breakpoints in a request that is sent today; None if no packaged row is about it."""
+    """Return the sections and lifetimes of breakpoints that an API accepts in a request that is sent today.
+
+    None if no packaged row is about the API and the model.
+    """
     where = served("", model, api)
     rule = most_specific(packaged_breakpoints(), api, where.provider, normal_name(model), where.platform, math.inf)
     return rule and AcceptedBreakpoints(rule.sections, rule.lifetimes)

@@ -207,10 +207,11 @@ class ModelHistory:
         return next((place.tokens for place in places if place.has_expired(pause)), None)
 
     def expire(self, pause: float, seen: float | None = None) -> Position | None:
-        """Forget the last positions that `pause` seconds ended, with breakpoints all in an hour; return the last.
+        """Drop the positions at the end that expired in a pause of `pause` seconds; return the last that remains.
 
-        Without breakpoints none is forgotten, as the next request writes everything again: None if the last expired.
-        Most entries lived for `seen` seconds there, whatever the provider promises.
+        After more than an hour all are dropped. A cache without breakpoints drops none, because the next request writes
+        everything again: the result is None if the last position expired. There `seen`, the seconds that most entries
+        were measured to live, takes the place of the promised lifetime.
         """
         if not self.breakpoints:
             has_expired = bool(self.positions) and (pause > seen if seen else self.positions[-1].has_expired(pause))

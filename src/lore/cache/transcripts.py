@@ -69,7 +69,7 @@ class TurnState(Struct):
     head_changed: bool  # tools or system prompt differ, as far as the log shows
     new_positions: int  # between the last known position and the end
     earlier_position: int | None  # tokens at the position before the last known one
-    signals: tuple[Signal, ...]  # that predict a fall of the read
+    signals: tuple[Signal, ...]  # that may make the read fall
     output: int | None  # tokens of the previous answer
     level: ReadLevel  # the expected read
     expected_tokens: int  # estimated length of the prompt
@@ -233,22 +233,22 @@ class TranscriptCache:
         add_positions(chain, history, state.unchanged, usage)
         return ""
 
-    def _read(self, chain: ChainHistory, history: ModelHistory, state: TurnState, unchanged: int) -> tuple[int, str]:
-        """Return the tokens that are read, and why; `unchanged` of them are read if only the log says what changed.
+    def _read(self, chain: ChainHistory, history: ModelHistory, state: TurnState, level_tokens: int) -> tuple[int, str]:
+        """Return the tokens that are read, and why: `level_tokens`, unless a signal or a hidden request changes it.
 
         The client may have sent a request that is not recorded at the end of the user's turn (2.1.59 and later). Of 513
         prompts it had done so in 208 if the last request had added up to 10,000 tokens, otherwise in 4 of 46.
         """
         if state.level.why != "goes-on":
-            return unchanged, state.level.why
+            return level_tokens, state.level.why
         falls = list(self._falls(chain, history, state))
-        if falls and min(falls)[0] < unchanged:
+        if falls and min(falls)[0] < level_tokens:
             return min(falls)
         has_paused = state.pause is not None and state.pause >= _HIDDEN_PAUSE
         may_be_hidden = state.grown.prompted and chain.had_hidden_request and not state.model_changed
         if may_be_hidden and has_paused and chain.added <= _HIDDEN_TOKENS:
-            return unchanged + history.rate.answer_tokens(state.grown, state.output), "hidden-request"
-        return unchanged, "goes-on"
+            return level_tokens + history.rate.answer_tokens(state.grown, state.output), "hidden-request"
+        return level_tokens, "goes-on"
 
     def _falls(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> Iterator[tuple[int, str]]:
         """Yield the reads, and their reasons, after signals with which most reads fell, and past the lookback."""

@@ -80,7 +80,11 @@ class TurnRows:
         return results.SessionUsage.sum_of(own_rows, turns=len(own_rows), partial_output=True if partial else UNSET)
 
     def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
-        """Add a turn's start or end; the end of any other turn is ignored."""
+        """Add a request at its start; at an end, update its row.
+
+        An end counts if its request is open or the chain's latest; for the request before the latest it only corrects
+        the usage. Other ends are ignored.
+        """
         places = self._places.get(event.chain, [])
         if isinstance(event, e.TurnStarted):
             if event.call is not None and event.call.inherited_from:

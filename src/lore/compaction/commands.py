@@ -49,7 +49,7 @@ _GRACE = 5.0  # seconds for a killed process to end: one of another user cannot 
 
 
 class ProgramError(LoreError):
-    """A command failed: `message` says how in one line, without its name. `lasting`: again at once would not help."""
+    """A command failed; `message` is one line without its name. With `lasting` an immediate retry would fail, too."""
 
     def __init__(self, message: str, *, hint: str = "", lasting: bool = False) -> None:
         super().__init__(message, hint=hint)

@@ -153,7 +153,7 @@ def find_stale(
 
 
 def encode(entries: Iterable[BaselineEntry]) -> bytes:
-    """Return the bytes of a baseline: sorted, one member a line."""
+    """Return a baseline as JSON, indented by two spaces so that each member has a line; entries are sorted."""
     baseline = Baseline(lore_baseline=VERSION, findings=tuple(sorted(entries, key=_order)))
     try:
         spelled = msgspec.json.encode(baseline)

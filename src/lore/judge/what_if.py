@@ -75,7 +75,11 @@ class PaidTurn(NamedTuple):
 
 
 def make_paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int | None) -> PaidTurn:
-    """Return a turn with its usage and the causes of its loss; `available`: tokens that the previous turn cached."""
+    """Return a turn with its usage and the causes of its loss.
+
+    `available` is the number of tokens that the previous turn cached; if both turns have a usage, it is computed from
+    the usage of the previous one instead.
+    """
     turn, pair = verdict.turn, verdict.pair
     usage = turn.usage
     billed = usage is not None and usage.read_tokens is not None and usage.uncached_tokens is not None
@@ -114,7 +118,11 @@ _Match: TypeAlias = Callable[[Break], bool]
 
 
 def remaining_loss(breaks: Sequence[Break], without: _Match) -> int | None:
-    """Return the tokens that the other causes still lose if some are removed; None if the turn has none of those."""
+    """Return the largest loss among the causes that remain if those for which `without` is true are removed.
+
+    0 if none remains; None if there is nothing to remove (unexplained causes are never removed). Not counted are weak
+    causes that do not lead, and a provider's verdict that a removed cause explains.
+    """
     removed = [cause for cause in breaks if without(cause) and cause.code not in UNEXPLAINED]
     if not removed:
         return None
@@ -127,7 +135,7 @@ def remaining_loss(breaks: Sequence[Break], without: _Match) -> int | None:
 
 
 def replay_without(turns: Iterable[PaidTurn], without: _Match) -> Iterator[tuple[int, Usage]]:
-    """Yield the turns that would have another usage without some causes: their numbers, and that usage."""
+    """Yield the index and the new usage of each turn that reads more if the matching causes are removed."""
     more: dict[str, int] = {}  # by chain: tokens in the cache beyond those that were there
     for number, turn in enumerate(turns):
         paid = turn.paid

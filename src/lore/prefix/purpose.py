@@ -227,7 +227,7 @@ def is_sealed_summary(segment: Segment) -> bool:
 
 
 def is_summary(segment: Segment) -> bool:
-    """Return whether a text, or a sealed item, says that it stands for a conversation, in words of agents only."""
+    """Return whether a text has a phrase or title by which agents mark summaries, or an item is a sealed summary."""
     if segment.kind == "envelope":
         return is_sealed_summary(segment)
     lowered = segment.data[:_TEXT_BYTES].lower()
@@ -258,7 +258,7 @@ def has_summary_heading(segment: Segment) -> bool:
 
 
 def is_placeholder(segment: Segment) -> bool:
-    """Return whether a text has under 480 characters that say that something was left out, or is no sentence."""
+    """Return whether a text of under 480 characters says that something was left out, or is not a sentence."""
     text = (block_of(segment).text or "").strip()
     is_word = text.count(" ") < _FEWEST_SPACES and (text.isascii() or len(text) < _FEWEST_CHARACTERS)
     return len(text) < 2 * _SHORT and (is_word or _CUT.search(text) is not None)

@@ -302,7 +302,7 @@ def _words_in(text: str) -> list[str]:
 
 
 def is_reordered(words: Sequence[AnyStr], new_words: Sequence[AnyStr]) -> bool:
-    """Return whether two texts hold the same words in another order: a list was shuffled."""
+    """Return whether a list of at least 4 different words was shuffled: the words are the same, their order is not."""
     return words != new_words and len(set(words)) >= _LISTED and Counter(words) == Counter(new_words)
 
 

@@ -86,7 +86,7 @@ def parse_span(since: str | None, until: str | None, now: float) -> tuple[float 
 
 
 def is_in_span(file: Input, since: float | None, until: float | None) -> bool:
-    """Return whether a recording has, or may have, a request since a time and began before another one."""
+    """Return whether a recording may have a request since `since` and may have begun before `until` (None: any)."""
     if since is not None and not is_as_new(file, since):
         return False
     if until is None or file.stream or file.error is not None:
@@ -144,9 +144,10 @@ def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreErr
 
 
 def list_places(paths: Sequence[str], what: str = "") -> str:
-    """Return places as text for a person: if they are many, the first ones, the number of the others, and the last.
+    """Return places as text, separated by commas; if they are many, only `PLACES_SHOWN` of them and a count.
 
-    Without the words `what` for the others the last one is among them.
+    With `what` (the words for places that are not shown) the last place is shown, too: `a, b, c, d, 7 more WHAT, z`.
+    Without it: `a, b, c, d, 8 more`.
     """
     labels, extra = [*map(corpus.show, paths)], len(paths) - PLACES_SHOWN - 1
     if what and extra > 1:

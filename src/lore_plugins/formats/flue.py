@@ -215,7 +215,7 @@ class Flue(RecordReader):
         return self._session.take()
 
     def _flush(self) -> Sequence[Read]:
-        """Move to the final leaf, along parents that came late."""
+        """At the end of the file move to the final leaf, also along parents that came late; report a dangling one."""
         if not self._session.is_started and (self._is_known or self._entries):
             self._start()
         self._is_final = True

@@ -82,7 +82,7 @@ class PrintedRun(LogReader):
         self.end_response()
 
     def start_part(self) -> str:
-        """Return the response that the record is part of; the first part starts the turn."""
+        """Return the name of the response that the current record belongs to; start a turn if none is open."""
         session = self.session
         if not self.response:
             session.start_turn(self.model)
@@ -94,7 +94,7 @@ class PrintedRun(LogReader):
         """Append the collected text of the response."""
 
     def end_response(self, usage: e.Usage | None = None) -> None:
-        """End the response, if there is one; the next request is asked for by the record that ends it."""
+        """End the open response, if any. The time of the current record is that of the next request."""
         session = self.session
         session.counter.asked_at = session.at
         if self.response:
@@ -113,7 +113,7 @@ class PrintedRun(LogReader):
 
 
 class GeminiStream(PrintedRun):
-    """Reader of such a run."""
+    """Reader of the output of `gemini --output-format stream-json`."""
 
     name: ClassVar[str] = "gemini-cli-stream"
     client: ClassVar[str] = "gemini-cli"

@@ -69,7 +69,7 @@ class Completions(PackReader):
 
 
 def is_completion(record: dict[str, bytes]) -> bool:
-    """Return whether a record is one completion as agents write it, with the arguments of the call."""
+    """Return whether a record has `messages` (a list), `response` (an object), `timestamp` and one of `ANSWERED`."""
     has_bodies = record.get("messages", b"")[:1] == b"[" and record.get("response", b"")[:1] == b"{"
     return has_bodies and "timestamp" in record and not record.keys().isdisjoint(ANSWERED)
 

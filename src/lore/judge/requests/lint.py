@@ -1,9 +1,9 @@
 """One request: what a cache would keep of it, rules that need sizes, and the cost of each broken rule.
 
-An `Outlook` predicts the request sent twice, half a minute apart, without looking at its recorded usage: the tokens
-that a cache would keep, for how long, and the price. Nothing is predicted if it is unknown who serves the request, or
-if its beginning is not recorded. Some rules of the `Linter` are risks that only another request could show: text that
-often varies, unsorted tools, images before text, no cache key.
+An `Outlook` predicts the request sent twice, half a minute apart: the tokens that a cache would keep, for how long, and
+the price. The recorded usage only limits sizes; what was read from a cache is ignored. Nothing is predicted if it is
+unknown who serves the request, or if its beginning is not recorded. Some rules of the `Linter` are risks that only
+another request could show: text that often varies, unsorted tools, images before text, no cache key.
 
 Tokens are estimated from bytes, or counted by a tokenizer. Cost: O(segments); a head is examined once for all requests
 that share it.
@@ -81,7 +81,7 @@ class Sized(Struct, frozen=True):
     """A request and its size."""
 
     turn: Turn
-    upto: list[int]  # tokens up to and with each segment
+    upto: list[int]  # tokens of the prompt from its beginning to the end of each segment
     where: Served
     cache: str  # the model of the cache; empty: unknown
     marked: bool  # the cache keeps entries at breakpoints
@@ -109,14 +109,15 @@ class Sized(Struct, frozen=True):
         return max((self.upto[place] for place in self.prompt.breakpoints if place < at), default=0)
 
     def tokens(self, start: int, end: int) -> int:
-        """Return the tokens of the segments from `start` up to and with `end`."""
+        """Return the tokens of the segments from `start` to `end`, both included."""
         return max(0, self.upto[end] - (self.upto[start - 1] if start > 0 else 0)) if self.upto else 0
 
 
 def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -> Sized:
     """Measure a request; `cache` overrides who serves it, which is unknown for rendered text.
 
-    `count` counts tokens, by the tokenizer of the model. No size is larger than its share of the usage.
+    `count` counts tokens, by the tokenizer of the model. If the prompt has fewer tokens by its usage than by these
+    sizes, all sizes are scaled down to that number.
     """
     where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
@@ -224,7 +225,7 @@ class Linter:
             cache_named(cache)  # an unknown name raises before anything is read
 
     def defects(self, turn: Turn) -> list[laws.Broken]:
-        """Return the rules that a request breaks, each with its cost; its usage is ignored."""
+        """Return the rules that a request breaks, each with its cost; its usage only limits the sizes (`sized_of`)."""
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules(), turn, size=sized.upto[-1] if sized.upto else 0)
         faults = [

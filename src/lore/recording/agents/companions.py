@@ -47,7 +47,10 @@ T = TypeVar("T")
 
 
 def companions(path: str) -> list[str]:
-    """Return the files, folders or `DATABASE#SESSION` of a session's subagents; of these only OpenCode's have any."""
+    """Return the files, folders or `DATABASE#SESSION` of a session's subagents.
+
+    An `agent-*.jsonl` file has none; a subagent of OpenCode may have its own.
+    """
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     is_log = ending == ".jsonl" and filesystem.is_file(path)
@@ -81,7 +84,10 @@ def companions(path: str) -> list[str]:
 
 
 def _drop_repeated(paths: list[str]) -> list[str]:
-    """Return the paths without files that another one of the same name, or a link to it, has at its beginning."""
+    """Drop each file that is repeated at the beginning of another one.
+
+    Only files with the same name, or links to the same file, are compared.
+    """
     repeated = set[str]()
     for number, path in enumerate(paths):
         for other in paths[number + 1 :]:
@@ -116,12 +122,15 @@ def session_of(path: str) -> str | None:
 
 
 def is_companion(name: str) -> bool:
-    """Return whether a file's name, without its folder, is that of a subagent's log."""
+    """Return whether a file is named `agent-*.jsonl`, as Claude Code and Qwen Code name logs of subagents."""
     return name.startswith("agent-") and name.endswith(".jsonl")
 
 
 def is_superseded(path: str) -> bool:
-    """Return whether another file has the same content: this one without `.zst`, or a Gemini chat's `.jsonl`."""
+    """Return whether a log also exists under its preferred name: without `.zst`, or a Gemini chat as `.jsonl`.
+
+    Contents are not compared.
+    """
     if path.endswith(".zst"):
         return filesystem.is_file(path.removesuffix(".zst"))
     folder, name = os.path.split(path)

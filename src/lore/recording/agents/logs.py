@@ -2,8 +2,8 @@
 
 A variable that is set replaces all places without one. In a path `~` is the home folder, `{data}` XDG's data folder
 (most agents use it on every system), `{app}` and `{local}` the system's folders for data of applications, `{cache}`
-its folder for caches, `{folder}` the current folder, `*` any one folder; a place without a known root is left out. The
-disk is looked at by `existing` and `files_of` alone.
+its folder for caches, `{folder}` the current folder, `*` any one folder; a place without a known root is left out.
+Only `existing`, `files_of`, the functions `…_beside` and what calls these look at the disk.
 
 Sources: the agents' own documents and code, and public readers of their files, 2026-11.
 """
@@ -286,7 +286,10 @@ def existing(place: LogPlace) -> list[LogPlace]:
 
 
 def is_place_of_logs(folder: str) -> bool:
-    """Return whether an agent keeps logs in a folder, such as the `.claude` of any home folder."""
+    """Return whether a folder, such as `.claude`, holds logs of an agent on this disk.
+
+    The folder above it is taken as the home folder, whoever it belongs to.
+    """
     home, prefix = os.path.dirname(folder), os.path.join(folder, "")
     of_home = places(Surroundings({}, home, sys.platform, ""))
     return any(place.path.startswith(prefix) and existing(place) for place in of_home)
