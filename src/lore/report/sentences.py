@@ -16,8 +16,7 @@ from lore.model.deferred import pattern
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
 from lore.prefix.overlap import count_cached_segments, locate_difference
-from lore.report.plain import visible
-from lore.report.status_line import short
+from lore.report.plain import short, visible
 
 if TYPE_CHECKING:
     from lore.model.results.overview import ComparedCause, CostChange, Spending, SpendingCause
