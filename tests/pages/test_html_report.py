@@ -249,6 +249,12 @@ def test_refused_target_replaces_nothing(args, says):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
+def test_page_folder_may_end_with_equals_sign():
+    ran = lore("check", session("a.jsonl", growing(3)), "--report", "html=run=")
+    assert ran.code == 0, ran.err
+    assert Path("run=/index.html").is_file()
+
+
 @pytest.mark.parametrize("command", ["check", "simulate"])
 def test_input_that_is_read_once_has_no_page(command):
     ran = lore(command, "-", "--report", "html=x.html", stdin=Path(session("a.jsonl", growing(3))).read_bytes())

@@ -133,6 +133,18 @@ def test_damaged_ledger_is_made_again(log, value):
     assert again(log) == 1
 
 
+@pytest.mark.parametrize("change", ["began = 'x'", "began = x'00'", "size = 'x'", "size = null"])
+def test_damaged_start_of_kept_recording_is_read_again(log, change):
+    Path("other.jsonl").write_bytes(log.read_bytes())
+    files = inputs([str(log), "other.jsonl"])
+    expected = list(Ledgers(Options(), "kept").read(files))
+    with closing(sqlite3.connect("kept")) as database, database:
+        database.execute(f"update ledgers set {change} where rowid = 1")
+    ledgers = Ledgers(Options(), "kept")
+    assert list(ledgers.read(files)) == expected
+    assert ledgers.taken == 1
+
+
 def test_ledger_holds_only_names_and_numbers(log):
     read(log)
     assert Path("kept").stat().st_mode & 0o077 == 0

@@ -413,7 +413,7 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use
         kind, _, path = text.partition("=")
         if kind != HTML:
             raise LoreError(f"--report {text}: this command writes html alone", hint="--report html=FILE.html")
-        if text.endswith("="):
+        if text == f"{HTML}=":
             raise LoreError(f"--report {text} names no file", hint="--report html=FILE.html, or a folder")
     if len(texts) > 1:
         raise LoreError("--report html is given twice", hint="leave one out")

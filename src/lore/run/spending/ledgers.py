@@ -308,7 +308,8 @@ class LedgerCache:
         if not os.path.exists(self._file):
             return {}
         ledgers, unmarked = dict[str, KeptLedger](), list[tuple[int, bytes]]()
-        query = "select began, size, ledger, used from ledgers where path = ? and identity = ? and maker = ?"
+        query = """select began, size, ledger, used from ledgers where path = ? and identity = ? and maker = ?
+            and typeof(began) in ('real', 'null') and typeof(size) = 'integer'"""  # any column holds any type
 
         def look(database: sqlite3.Connection) -> None:
             for path, identity in identities.items():
