@@ -187,7 +187,7 @@ class ComparedChain:
         cause = rules.OMITTED_REASONING.explain(facts) if read else explain_by_clock(facts)
         if cause is None or (read and cause.strength == "weak"):
             return pair
-        unread = judge_unmeasured(facts, (cause,))
+        unread = replace(judge_unmeasured(facts, (cause,)), previous=previous)
         return unread if pair is None else replace(
             unread, causes=(cause, *pair.causes), overlap=pair.overlap, bytes=pair.bytes, tail_bytes=pair.tail_bytes,
             bytes_per_token=pair.bytes_per_token,
