@@ -19,7 +19,7 @@ from lore.commands.statusline import judge_running
 from lore.commands.watch import LOOKED, SessionWatch, WatchScreen
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
-from lore.report.plain import short
+from lore.report.status_line import short
 from lore.run.rules import PACKAGED
 
 BILLS = [(5, 0, 9000, 1), (5, 9000, 900, 1), (5, 0, 10_000, 1), (5, 10_000, 9, 1)]

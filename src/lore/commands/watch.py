@@ -27,9 +27,9 @@ from lore.recording import corpus
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.recording.titles import title_of
-from lore.report.plain import counted, local_time, percent, short, visible
+from lore.report.plain import counted, local_time, visible
 from lore.report.redacted import redacted
-from lore.report.status_line import ClientStatus, LineFacts, clock, status_line
+from lore.report.status_line import ClientStatus, LineFacts, clock, percent, short, status_line
 from lore.run.rules import Dated
 from lore.run.spending.ledgers import states_of_files
 

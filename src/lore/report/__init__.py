@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lore.report.sentences import worded_break as worded_break
     from lore.report.simulation import billed_reads as billed_reads, draw as draw
     from lore.report.simulation import write_simulated as write_simulated
-    from lore.report.plain import percent as percent
+    from lore.report.status_line import percent as percent
     from lore.report.console import align_columns as align_columns
     from lore.report.timeline import short as short
 

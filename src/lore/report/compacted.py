@@ -13,8 +13,9 @@ from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
 from lore.report.commands import compaction_command, compaction_setting, in_shell
 from lore.report.console import Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, percent, when
+from lore.report.plain import counted, when
 from lore.report.sentences import format_prices, format_usage
+from lore.report.status_line import percent
 from lore.report.timeline import write_problems
 
 NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."

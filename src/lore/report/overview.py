@@ -17,8 +17,9 @@ from lore.model.ledger import UnknownPart
 from lore.model.results import overview as results
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, day_of, last_part, local_time, percent, short
+from lore.report.plain import counted, day_of, last_part, local_time
 from lore.report.sentences import FAST, FAST_FIX, describe_change, describe_surcharges, label_of
+from lore.report.status_line import percent, short
 
 _CAUSES = 4  # shown without -v
 _ACTIONS = 2  # shown

@@ -147,19 +147,3 @@ def last_part(path: str) -> str:
     """Return the last part of a path, else the path; credentials are masked first, as one may hold a slash."""
     masked_path = mask(path).replace("\\", "/").rstrip("/")
     return masked_path.rpartition("/")[2] or path
-
-
-def short(tokens: int) -> str:
-    """Return a count as a short text: `812`, `45k`, `1.2M`, `246M`, `1.5G`."""
-    if tokens < 1000:
-        return str(tokens)
-    if tokens < 999_500:
-        return f"{tokens / 1000:.0f}k"
-    size, unit = (1e6, "M") if tokens < 999_500_000 else (1e9, "G")
-    return f"{tokens / size:.{1 if tokens < 10 * size else 0}f}{unit}"
-
-
-def percent(share: float) -> str:
-    """Return a share; only all of it is 100 %, and only nothing is 0 %: less than half a percent is "<1 %"."""
-    number = round(share * 100)
-    return f"{min(number, 99) if share < 1 else number} %" if number or share == 0 else "<1 %"

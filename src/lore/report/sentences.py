@@ -16,7 +16,8 @@ from lore.model.deferred import pattern
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
 from lore.prefix.overlap import count_cached_segments, locate_difference
-from lore.report.plain import short, visible
+from lore.report.plain import visible
+from lore.report.status_line import short
 
 if TYPE_CHECKING:
     from lore.model.results.overview import ComparedCause, CostChange, Spending, SpendingCause

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from lore.model.mask import cut_masked
 from lore.model.running import RunningTotals
-from lore.report.plain import percent, short
 
 DEFAULT = ("prompt", "read", "again", "expires", "break")
 _LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # left out first if the line is too long
@@ -174,6 +173,22 @@ def parts_of(text: str) -> tuple[str, ...] | None:
     """Return the parts that `--format` names; None if one is unknown, or none is named."""
     parts = tuple(dict.fromkeys(filter(None, text.replace(",", " ").split())))
     return parts if parts and all(part in PARTS for part in parts) else None
+
+
+def short(tokens: int) -> str:
+    """Return a count as a short text: `812`, `45k`, `1.2M`, `246M`, `1.5G`."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 999_500:
+        return f"{tokens / 1000:.0f}k"
+    size, unit = (1e6, "M") if tokens < 999_500_000 else (1e9, "G")
+    return f"{tokens / size:.{1 if tokens < 10 * size else 0}f}{unit}"
+
+
+def percent(share: float) -> str:
+    """Return a share; only all of it is 100 %, and only nothing is 0 %: less than half a percent is "<1 %"."""
+    number = round(share * 100)
+    return f"{min(number, 99) if share < 1 else number} %" if number or share == 0 else "<1 %"
 
 
 def clock(seconds: float) -> str:

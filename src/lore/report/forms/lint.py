@@ -20,8 +20,9 @@ from lore.model.results import Finding
 from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import Console, line
 from lore.report.forms.terminal import Reported, sums_lines, write_findings
-from lore.report.plain import counted, percent, place_of
+from lore.report.plain import counted, place_of
 from lore.report.redacted import redacted_finding
+from lore.report.status_line import percent
 
 FEW = 3  # requests that are shown one by one
 _SERVERS = {  # platforms and providers

@@ -46,8 +46,9 @@ from lore.report.forms.base import TextReport
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
-from lore.report.plain import counted, format_count, last_part, percent, visible, when
+from lore.report.plain import counted, format_count, last_part, visible, when
 from lore.report.simulation import engine_measures
+from lore.report.status_line import percent
 
 SHOWN_BARS = 60  # of a block
 SHOWN_ROWS = 1_000  # of a table
