@@ -88,7 +88,7 @@ class _Unread(Struct, frozen=True):
 
 
 class _Plateau(Struct, frozen=True):
-    """Successive turns that read the same number of tokens."""
+    """Successive turns that read about as many tokens, or each less than half of what they repeat."""
 
     first: Turn | None  # None: there is no repetition yet
     latest: Turn
