@@ -8,12 +8,12 @@ import pytest
 from cli.running import lore, put
 from helpers.matrix import some
 
-PUMPS = (
-    "a", " ", "\n", "0", "-", "/", "\\", "<", ">", "{", "}", "[", ":", ".", "=", "_", "'", '"', "`", "#", "*", "é",
-    "\t", "a ", "a:", "a=", "0-", "0:", "0.", "2026-01-0", "12:", "://a:", "a@", "sk-", "eyJa.", "AKIA", "Bearer ",
+PUMPS = (  # the first two once took minutes
+    ":", "12:", "a", " ", "\n", "0", "-", "/", "\\", "<", ">", "{", "}", "[", ".", "=", "_", "'", '"', "`", "#", "*",
+    "é", "\t", "a ", "a:", "a=", "0-", "0:", "0.", "2026-01-0", "://a:", "a@", "sk-", "eyJa.", "AKIA", "Bearer ",
     "<a>", "</", "Today is ", "- a\n", "\n\n", "a\r\n", "token=", "-----BEGIN ", "/a", "C:\\", "0x", "abc123",
 )  # fmt: skip
-ENDS = ("!", '"', "\n", "=", "a")  # what follows: an expression that fails only there is tried from each place before
+ENDS = ("\n", "!", '"', "=", "a")  # what follows: an expression that fails only there is tried from each place before
 SIZE = 65_536
 MOST, SPARE = 20, 0.5  # times the ordinary text, and seconds by which a measurement may be off
 
