@@ -56,6 +56,8 @@ class Request(NamedTuple):
     runs_tools: bool = False  # the provider runs tools, so usage may sum several steps
     failed: bool = False
     first_pass: Bill | None = None  # of the first of several passes
+    said: int = 0  # in transcripts: at most so many tokens were said since the previous response
+    answer: int = 0  # in transcripts: tokens of the response, at most
 
     @property
     def first_bill(self) -> Bill | None:
@@ -118,15 +120,27 @@ def _transcript(values: list[tuple[int, dict[str, Any]]]) -> list[Request]:
             continue
         number = message.get("id") or f"line {line}"
         if number in found:
-            found[number] = found[number]._replace(lines=(*found[number].lines, line), verdict=_verdict(message))
+            found[number] = found[number]._replace(
+                lines=(*found[number].lines, line),
+                verdict=_verdict(message),
+                answer=found[number].answer + _most_tokens(value),
+            )
             continue
         before = list(_user_lines_before(value, known))
         found[number] = Request(
             (line,), message["model"], _time(before[0] if before else value), _time(value), billed(message["usage"]),
             chain, verdict=_verdict(message), prompted=any(map(_is_typed, before)),
             compacted=compacted.pop(chain, False), first_pass=first_of(message["usage"]),
+            said=sum(map(_most_tokens, before)),
+            answer=(message["usage"].get("output_tokens") or 0) + _most_tokens(value),
         )  # fmt: skip
     return list(found.values())
+
+
+def _most_tokens(value: dict[str, Any]) -> int:
+    """Return how many tokens the content of a line has at most: one for two characters, 1,600 for an image."""
+    content = json.dumps((value.get("message") or {}).get("content"))
+    return len(content) // 2 + 1_600 * content.count('"type": "image"')
 
 
 def _chain_of(value: dict[str, Any], known: dict[str, dict[str, Any]]) -> str:

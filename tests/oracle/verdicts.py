@@ -43,6 +43,7 @@ class Expected(NamedTuple):
     shared: int = 0  # leading segments that both have
     extends: bool = False  # these are all segments of the previous request
     is_continued: bool = False  # a later request extends this one
+    may_be_other_loop: bool = False  # it read exactly what a request before the previous one left, and is shorter
     at_least: int | None = None  # tokens lost; None: usage does not show it
     at_most: int | None = None
     read_all: bool = False  # everything that was cached was read
@@ -94,7 +95,12 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
             is_continued = bool(request.chain) or any(_extends(later, request) for later in requests[number + 1 :])
             if found[place].has_expired:  # what earlier requests left is no longer in the cache
                 must = must._replace(keeps_head=False, first_breakpoint=None)
-            found.append(must._replace(is_continued=is_continued))
+            left = requests[place].bill
+            earlier = [other.bill.cached for other in requests[:place] if other.chain == request.chain and other.bill]
+            is_other = (
+                bill is not None and left is not None and bill.read in earlier and bill.prompt_tokens < left.cached
+            )
+            found.append(must._replace(is_continued=is_continued, may_be_other_loop=bool(request.chain) and is_other))
         if request.chain:
             lives[request.chain] = request.lifetime or lives.get(request.chain)
     return found
@@ -103,8 +109,9 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
 def _previous_of(before: list[Request], request: Request, preferred: int | None) -> int | None:
     """Return the number of the request that it is compared with: the longest common prefix, the latest of several.
 
-    lore's choice (`preferred`) holds if the longest is not a whole earlier prompt, or if it shares as much. Without
-    prompts it is the previous request of its chain or its model (`_previous_of_model`).
+    lore's choice (`preferred`) holds if the longest is not a whole earlier prompt, if it shares as much, or if it
+    extends the longest but for tools and system prompt, which alternate. Without prompts it is the previous request of
+    its chain or its model (`_previous_of_model`).
     """
     places = [number for number, other in enumerate(before) if other.chain == request.chain and not other.failed]
     if request.segments is None:
@@ -115,7 +122,16 @@ def _previous_of(before: list[Request], request: Request, preferred: int | None)
     if best is None or other is None:
         return best
     whole = _shared(before[best], request) == len(before[best].segments or ())
-    return best if whole and _shared(before[other], request) < _shared(before[best], request) else other
+    alternates = other > best and _goes_on(before[best], before[other]) and _goes_on(before[other], request)
+    return (
+        best if whole and not alternates and _shared(before[other], request) < _shared(before[best], request) else other
+    )
+
+
+def _goes_on(left: Request, right: Request) -> bool:
+    """Return whether the messages of a request extend those of another one."""
+    here, there = ([part for part in one.segments or () if part.section == "messages"] for one in (left, right))
+    return 0 < common_segments(here, there) == len(here)
 
 
 def _previous_of_model(before: list[Request], places: list[int], request: Request) -> int:
@@ -153,6 +169,8 @@ def _expected_of(
     """Return what must hold of a request; `before` is the one that the previous request is compared with."""
     shared = _shared(left, request)
     low, high = loss(left, request)
+    if low and request.segments is None and _has_shrunk(left, request):  # what was said since is new, not lost
+        low = max(0, low - left.answer - request.said)
     extends, lifetime = shared == len(left.segments or ()), left.lifetime or lives
     found = Expected(request, left, shared, extends, at_least=low, at_most=high, lifetime=lifetime)
     bill = request.first_bill
@@ -174,6 +192,11 @@ def _expected_of(
         misses_head=same and head is not None and bill.read < head - DROP,
         pause=_pause(left, request),
     )
+
+
+def _has_shrunk(left: Request, right: Request) -> bool:
+    here, there = right.first_bill, left.bill
+    return here is not None and there is not None and here.prompt_tokens < there.prompt_tokens + left.answer
 
 
 def loss(left: Request, right: Request) -> tuple[int | None, int | None]:
@@ -283,9 +306,11 @@ def _billed(must: Expected, row: dict[str, Any]) -> Iterator[str]:
 def _paired(must: Expected, line: int | None) -> Iterator[str]:
     """Yield if a request is compared with another one than expected.
 
-    It may be compared with none if it extends no earlier request, or if no later one extends it.
+    It may be compared with none if it extends no earlier request, or if no later one extends it, or if it may be of
+    another loop of the client.
     """
-    if must.previous is None or must.request.failed or (line is None and not (must.extends and must.is_continued)):
+    may_be_first = must.may_be_other_loop or not (must.extends and must.is_continued)
+    if must.previous is None or must.request.failed or (line is None and may_be_first):
         return
     if line not in must.previous.lines:
         yield f"compared with {'nothing' if line is None else f'line {line}'}, not with line {must.previous.lines[0]}"
@@ -308,7 +333,7 @@ def wrong_losses(must: Expected, row: dict[str, Any], findings: list[dict[str, A
     if low > DROP and not causes:
         yield f"lost {low:,} tokens, reported none"
     for finding in findings:
-        if finding["code"] == "LORE307":  # tokens that could have been read were never cached
+        if finding["code"] in ("LORE114", "LORE307"):  # of the whole chain: what could have been read was never cached
             continue
         if finding["lost_tokens"] is not None and finding["lost_tokens"] > high * (1 + SHARE) + 1:
             yield f"{finding['code']} reports {finding['lost_tokens']:,} lost tokens, at most {high:,} were"
@@ -358,7 +383,8 @@ def _caused(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]])
         yield f"the provider reports {must.request.verdict}, but {_named([lead])} in {lead['section']} leads"
     bill = must.request.first_bill
     is_small = bill is not None and (lead["lost_tokens"] or 0) < max(128, 0.01 * bill.prompt_tokens)
-    is_excused = is_small or lead["name"] == "cache-expired"  # that could not be read, whatever changed
+    by_app = lead["name"] == "hook-text-moved" and lead["evidence"]["preview"]  # the client's own text
+    is_excused = is_small or by_app or lead["name"] == "cache-expired"  # that could not be read, whatever changed
     if place is not None and lead["kind"] == "expected" and not must.request.compacted and not is_excused:
         yield f"the provider reports {must.request.verdict}, but {_named([lead])} is reported as expected"
     yield from _expired(must, lead)
