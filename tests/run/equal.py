@@ -58,7 +58,7 @@ def judged(*paths: str, options: Options | None = None) -> list[Any]:
 
 def placeless(findings: list[Any]) -> str:
     """Findings without the lines that their evidence names."""
-    return re.sub(r" \(line [\d,]+ of the log\)|\bline=\d+", "", repr(findings))
+    return re.sub(r" \(line [\d,]+ of the log\)| at line [\d,]+ of the log|\bline=\d+", "", repr(findings))
 
 
 def converted(path: str, options: Options | None = None) -> bytes:

@@ -39,6 +39,10 @@ def both(bucket, tmp_path):
     put("p/readme.md", b"# nothing\n")
     put("p/claude-code.jsonl", session())  # comes before the folder `claude-code` and after `claude-code-2`
     put("p/claude-code-2/s.jsonl", session())
+    for file in (tmp_path / "p").rglob("*.*"):
+        if file.is_file():  # remote files are ordered by their last change, local ones by the first time in them
+            start = inputs.start_of(inputs.Input(str(file), is_named=True))[0]
+            os.utime(file, (0, 2_000_000_000 if start is None else start))
     fill(bucket, tmp_path / "p")
     return bucket
 
