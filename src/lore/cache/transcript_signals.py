@@ -16,7 +16,7 @@ from lore.cache.falls import find_fall
 from lore.cache.served import normal_name
 from lore.cache.transcript_history import Growth, ModelHistory
 from lore.model.codes import Code
-from lore.model.state import HOOKS
+from lore.model.state import HOOKS, Sign
 from lore.model.turn import Turn
 
 REASONING, IMAGE = "reasoning", "image"  # names of signals: reasoning in the history, and images
@@ -68,19 +68,21 @@ class ChainSignals:
             self._waiting.setdefault(REASONING, Signal(REASONING, is_delayed=True, entries=start))
         signals = list(self._signals_of_beginning(turn, grown, version))
         if grown.prompted:
-            signals += [_place(signal, history, turn.at) for signal in self._waiting.values()]
+            for signal in self._waiting.values():
+                place, read = history.last_within(signal.entries), history.read_within(signal.entries, turn.at)
+                tokens_before = None if place is None else place.tokens
+                signals.append(replace(signal, read_if_moved=read, tokens_before=tokens_before))
+            self._prompts += bool(self._turns)
+            self._waiting.clear()
         for sign in turn.signs:
             if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
                 name = "thinking-off" if sign.name == "thinking" and sign.after == "off" else sign.name
                 signals.append(Signal(name, sign.version, is_first=sign.name not in self._shown))
             self._shown.add(sign.name)
-        if grown.prompted:
-            self._prompts += bool(self._turns)
-            self._waiting.clear()
-            if any(sign.name == IMAGE for sign in turn.signs):  # the client may replace it at the next prompt
+            if grown.prompted and sign.name == IMAGE:  # the client may replace it at the next prompt
                 self._waiting[IMAGE] = Signal(IMAGE, is_delayed=True, entries=start)
-        else:
-            self._add_waiting(turn, start if is_extended else None)
+            elif not grown.prompted and sign.name in _EFFECT_AT_PROMPT:
+                self._add_waiting(sign, start if is_extended else None)
         self._turns += 1
         return tuple(signals)
 
@@ -100,25 +102,15 @@ class ChainSignals:
             if find_fall(name, at_prompt=grown.prompted, is_first=True, version=version, model=model) is not None:
                 yield Signal(name, version, is_first=True)
 
-    def _add_waiting(self, turn: Turn, entries: int | None) -> None:
+    def _add_waiting(self, sign: Sign, entries: int | None) -> None:
         """Remember text that follows that many entries; None: the history changed, so that its place is unknown."""
-        for sign in turn.signs:
-            waiting, is_hook = self._waiting.get(sign.name), sign.name in HOOKS
-            if sign.name not in _EFFECT_AT_PROMPT or (waiting is None and entries is None):
-                continue
-            if is_hook and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
-                continue
-            first = waiting or Signal(sign.name, entries=entries or 0, text=sign.after, line=sign.line)
-            self._waiting[sign.name] = replace(
-                first, version=sign.version, is_delayed=True, names=tuple(dict.fromkeys((*first.names, *sign.names))),
-                text=(first.text or sign.after) if is_hook else "",
-            )  # fmt: skip
-
-
-def _place(signal: Signal, history: ModelHistory, at: float | None) -> Signal:
-    """Return a waiting signal with the tokens before its text, as the history at time `at` has them."""
-    place = history.last_within(signal.entries)
-    return replace(
-        signal, read_if_moved=history.read_within(signal.entries, at),
-        tokens_before=None if place is None else place.tokens,
-    )  # fmt: skip
+        waiting, is_hook = self._waiting.get(sign.name), sign.name in HOOKS
+        if waiting is None and entries is None:
+            return
+        if is_hook and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
+            return
+        first = waiting or Signal(sign.name, entries=entries or 0, text=sign.after, line=sign.line)
+        self._waiting[sign.name] = replace(
+            first, version=sign.version, is_delayed=True, names=tuple(dict.fromkeys((*first.names, *sign.names))),
+            text=(first.text or sign.after) if is_hook else "",
+        )  # fmt: skip

@@ -41,8 +41,7 @@ from lore.report.forms.base import Report
 from lore.report.forms.ci import Junit
 from lore.report.forms.lint import LintTerminal, worded_lint
 from lore.report.redacted import redacted
-from lore.run.checking.lines import with_line
-from lore.run.checking.verdicts import CheckContext, place_of
+from lore.run.checking.verdicts import CheckContext, place_of, with_line
 from lore.run.outputs import parse_targets, reporting_errors, write_reports
 from lore.tokens.o200k import Counter
 

@@ -7,8 +7,11 @@ many files, in several processes if that is worth it. `CheckContext` holds what 
 from __future__ import annotations
 
 import os
+import re
+from array import array
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -17,6 +20,7 @@ from msgspec.structs import replace
 from lore.cache.counts import self_contradiction, too_few_tokens
 from lore.errors import LoreError
 from lore.files import relative
+from lore.formats.documents import end_of_value
 from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
@@ -24,8 +28,10 @@ from lore.judge.policy import EVERYTHING, NO_POLICY, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
-from lore.model.deferred import sha256
+from lore.model.deferred import pattern, sha256
+from lore.model.jsonslice import value_at
 from lore.model.ledger import Ledger
+from lore.model.limits import RECORD_BYTES
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_LINE = pattern(rb"^[ \t]*", re.MULTILINE)
 _BEGINNING = 2048  # bytes that identify a recording without a session id, with the rest of their line
 SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
 
@@ -123,8 +130,6 @@ class CheckContext(Struct, frozen=True):
 
     def complete(self, finding: Finding) -> Finding:
         """Return a finding with its line, and without content if this run redacts."""
-        from lore.run.checking.lines import with_line  # noqa: PLC0415 - most runs find nothing
-
         finding = with_line(finding)
         if not self.redact:
             return finding
@@ -240,3 +245,35 @@ def _beginning(path: str) -> bytes:
     """Return the first bytes of a file up to the end of a line, so that they hold the whole first request."""
     data = next(corpus.pieces(path), b"")
     return data[: data.find(b"\n", _BEGINNING) + 1] or data
+
+
+def with_line(finding: Finding) -> Finding:
+    """Return an error or warning at the line of its place in the request, if its JSON record has several lines."""
+    path, line = finding.path, finding.line
+    if line is None or not finding.json_path or finding.severity == "note" or not path.endswith((".json", ".har")):
+        return finding
+    try:
+        document, starts = _document(path, filesystem.status(path).written)
+    except (LoreError, OSError, ValueError):  # not a file that can be read again
+        return finding
+    if line >= len(starts):  # the record is in one line, and may be the whole document: looking costs its length
+        return finding
+    from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
+
+    start = starts[line - 1]
+    record = document[start : end_of_value(memoryview(document), start) or start]
+    for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
+        if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
+            return replace(finding, line=line + record.count(b"\n", 0, span[0]))
+    return finding
+
+
+@lru_cache(maxsize=1)  # it may have many findings
+def _document(path: str, written: float | None) -> tuple[bytes, array[int]]:  # noqa: ARG001 - it changes with the file
+    """Return the bytes of a file, none if it is too long, and where the text of each line begins. Raises LoreError."""
+    data = b""
+    for piece in corpus.pieces(path):
+        data = data + piece if len(data) + len(piece) <= RECORD_BYTES else b""
+        if not data:
+            break
+    return data, array("I", (match.end() for match in _LINE.finditer(data)))
