@@ -101,7 +101,8 @@ class ComparedChain:
         if self._is_unanswered(turn) or not turn.extends(previous):
             return None
         cached, read, pair = counts.cached(previous.usage), counts.first_pass_read(turn.usage), None
-        reads_all, is_in_other = cached is not None and bool(read) and read >= cached, memory.loops.is_in_other(turn)
+        reads_all = cached is not None and bool(read) and read >= cached
+        is_in_other = memory.loops.is_in_other(turn)
         if (reads_all or is_in_other) and turn.hashes is None and memory.writes.low is None:  # most turns
             pair = None if is_in_other else self._explain_unread(previous, turn, state_of, None)
             self._remember(turn, previous)
