@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Raw
 
 from lore.cache.base import Prediction
-from lore.cache.transcripts import TranscriptCache, TurnState
+from lore.cache.transcripts import TranscriptChain, TurnState
 from lore.model.events import Usage, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.state import Change, Entry, Sign
@@ -22,11 +22,28 @@ def bill(read: int, write: int, uncached: int = 2, output: int = 50, *, hour: bo
     return Usage(uncached, read, write, output, 0 if hour else write, write if hour else 0)
 
 
+class Chains:
+    """The chains of a recording in one cache; `options` are those of `TranscriptChain`."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.chains: dict[str, TranscriptChain] = {}
+
+    def predict(self, turn: Turn) -> Prediction:
+        """Predict a turn by its chain."""
+        self.latest = self.chains.setdefault(turn.chain, TranscriptChain(packaged(), **self.options))
+        return self.latest.predict(turn)
+
+    def learn(self, turn: Turn) -> str:
+        """Learn the usage of the turn that was predicted last."""
+        return self.latest.learn(turn)
+
+
 class Talk:
     """A session of a transcript. `turn` predicts and learns; its results are in the attributes."""
 
     def __init__(self, begin: float = BEGIN) -> None:
-        self.levels = TranscriptCache(packaged())
+        self.cache = Chains()
         self.entries: Vector[Entry] = Vector()
         self.time = begin
         self.number = 0
@@ -78,9 +95,9 @@ class Talk:
             Verdict(verdict) if verdict else None, basis=PromptBasis(self.entries, "anthropic", self.model),
             response_id=response, signs=tuple(Sign(sign) if isinstance(sign, str) else sign for sign in signs),
         )  # fmt: skip
-        prediction = self.levels.predict(turn)
-        self.state, self.last = self.levels.state, turn
-        self.odd = self.levels.learn(turn)
+        prediction = self.cache.predict(turn)
+        self.state, self.last = self.cache.latest.state, turn
+        self.odd = self.cache.learn(turn)
         return prediction
 
     def open(self, *, hour: bool = False, read: int = 10_000, write: int = 2_000) -> None:

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cache.talk import Chains
 from conftest import CORPUS, recordings
 from helpers.strategies import claude_logs
-from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage, Verdict
 from lore.recording.opening import Options
-from lore.run.rules import packaged
 
 ODD = (None, Usage(), Usage(7, 1, 2, 3, 2, 0), Usage(-1, 2**60, 5))
 _counts = st.one_of(st.none(), st.integers(-10, 10**9))
@@ -21,10 +20,10 @@ _bills = st.one_of(st.none(), st.builds(Usage, _counts, _counts, _counts, _count
 
 
 def predictions(turns):
-    levels, forecasts = TranscriptCache(packaged()), []
+    cache, forecasts = Chains(), []
     for turn in turns:
-        forecasts.append(levels.predict(turn))
-        levels.learn(turn)
+        forecasts.append(cache.predict(turn))
+        cache.learn(turn)
     return forecasts
 
 

@@ -12,8 +12,7 @@ from cli.running import lore
 from conftest import CORPUS
 from judge.captures import asks, call, put, text, usage
 from lore.cache.base import Prediction
-from lore.cache.predictor import Predictor
-from lore.cache.transcripts import with_lifetime
+from lore.cache.predictor import Predictor, with_lifetime
 from lore.model.events import Usage
 from lore.model.turn import Prompt, Turn
 from lore.recording.opening import Options

@@ -7,12 +7,11 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from cache.talk import ONE_BY_ONE, Talk, bill
+from cache.talk import ONE_BY_ONE, Chains, Talk, bill
 from helpers.each import each
 from lore.cache import transcript_history
 from lore.cache.counts import total
 from lore.cache.predictor import Predictor
-from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage
 from lore.model.items import AssistantMessage, ThinkingBlock
 from lore.model.state import Change, Sign
@@ -288,8 +287,8 @@ def test_changed_system_prompt_leaves_the_shared_head():
     for system, usage, read in (("a", bill(3_000, 5_000), None), ("b", bill(3_000, 5_000), 3_000)):
         turn = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
                    basis=PromptBasis(talk.entries, "anthropic", "claude-x", (system, None)))  # fmt: skip
-        assert talk.levels.predict(turn).read == read
-        talk.levels.learn(turn)
+        assert talk.cache.predict(turn).read == read
+        talk.cache.learn(turn)
 
 
 def test_long_session_measures_each_entry_few_times(monkeypatch):
@@ -345,13 +344,13 @@ def holds(prediction, whole):
 
 @each([*range(40)])
 def test_predictions_stay_within_the_prompt(seed):
-    levels, predicted_turns = TranscriptCache(packaged()), 0
+    cache, predicted_turns = Chains(), 0
     for turn in random_turns(seed):
-        prediction = levels.predict(turn)
+        prediction = cache.predict(turn)
         if prediction.read is not None:
-            holds(prediction, levels.state.expected_tokens)
+            holds(prediction, cache.latest.state.expected_tokens)
             predicted_turns += 1
-        levels.learn(turn)
+        cache.learn(turn)
     assert predicted_turns > 30
 
 

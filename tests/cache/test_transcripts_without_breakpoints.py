@@ -3,18 +3,16 @@
 import pytest
 from msgspec import Raw
 
-from cache.talk import Talk
+from cache.talk import Chains, Talk
 from lore.cache.served import Served
-from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage
 from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock
-from lore.run.rules import packaged
 
 
 def talk(provider="openai", model="gpt-5.2"):
     chat = Talk()
     chat.model = model
-    chat.levels = TranscriptCache(packaged(), where=Served(provider, ""), breakpoints=False)
+    chat.cache = Chains(where=Served(provider, ""), breakpoints=False)
     return chat
 
 

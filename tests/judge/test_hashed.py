@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from formats.copilot import Log
-from lore.judge.chains.chain import ClientHashes
+from lore.judge.chains.memory import ClientHashes
 from lore.model.events import PromptHashes
 from lore.model.state import Change
 from lore.run.checking.check import check
@@ -118,7 +118,7 @@ def test_malformed_checkpoint_state_is_a_problem(tmp_path, state, odd):
 def test_other_model_compacts_between_two_hashed_requests(rewritten, expected):
     hashes = ClientHashes()
     first, between, last = (turn(parsed(body("a")), number) for number in (1, 2, 3))
-    hashes.note(replace(first, hashes=PromptHashes(points=((0, "m0"),))))
-    hashes.note(replace(between, source=replace(between.prompt, model="other"), changes=(Change(rewritten, ""),)))
+    hashes.add(replace(first, hashes=PromptHashes(points=((0, "m0"),))))
+    hashes.add(replace(between, source=replace(between.prompt, model="other"), changes=(Change(rewritten, ""),)))
     last = replace(last, hashes=PromptHashes(points=((0, "m9"),)))
     assert [cause.code for cause in hashes.causes(last)] == expected

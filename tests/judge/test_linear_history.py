@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cache.talk import bill
 from helpers.each import each
 from judge.judged import Judged
-from lore.judge.chains.chain import ToolCallSearch
+from lore.judge.chains.memory import ToolCallSearch
 from lore.judge.requests import request_laws
 from lore.model.vector import Vector
 from lore.run.checking.check import check

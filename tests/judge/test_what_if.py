@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from judge.judged import opened
 from lore.cache.base import UNKNOWN
-from lore.cache.transcripts import ChangeCounts
+from lore.cache.predictor import ChangeCounts
 from lore.judge.agreement import SimulatedSums
 from lore.judge.what_if import (
     Break,

@@ -41,7 +41,7 @@ def test_interrupted_check_ignores_files_not_judged():
     """Neither `no recordings`, nor a baseline that forgets, nor an exemption that excuses nothing."""
     result = check(["."], run=CheckRun(interrupted=lambda: True)).result
     assert (result.interrupted, result.findings) == (Interruption(0, 3), [])
-    context = CheckContext(path="baseline.json", update=True)
+    context = CheckContext(baseline="baseline.json", renews_baseline=True)
     outcome = check(FILES, context, CheckRun(interrupted=after(2)))
     assert outcome.baselined is None
     assert not os.path.exists("baseline.json")

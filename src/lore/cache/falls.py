@@ -24,7 +24,7 @@ class FallCounts(Struct, frozen=True, forbid_unknown_fields=True):
 class Fall(FallCounts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row: what reads did after a signal."""
 
-    signal: str  # a name in `model.state.SIGNS`, or one that predictions make (`cache.transcripts`)
+    signal: str  # a name in `model.state.SIGNS`, or one of `cache.transcript_signals`
     unread: Literal["head", "history", "text"]  # the whole prompt, all messages, or those from the signal's text on
     at_prompt: bool = False  # only in a request that the user's prompt caused, not a tool's result
     first: bool = False  # only the first time that a chain shows the signal

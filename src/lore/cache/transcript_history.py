@@ -1,4 +1,4 @@
-"""What a transcript shows of its prompts: how they grew, and what usage says of positions, the head and rates.
+"""What a transcript shows of its prompts: how they grew, and what usage says of cached places, the head and rates.
 
 Content is measured in bytes and never decoded; images are counted. Tokens come from bytes by a rate that billed turns
 calibrate. Usage says how many tokens of the prompt were cached after which entry of the timeline. The head (tools and
@@ -12,7 +12,6 @@ Claude Code recorded the output count of a response that had just begun.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
@@ -142,8 +141,8 @@ class TokenRate:
 _MOST_ENTRIES = 200  # entries that surely have more than `POSITIONS` positions
 
 
-class Position(Struct, frozen=True):
-    """A place in the prompt whose tokens usage has shown."""
+class CachedPlace(Struct, frozen=True):
+    """A place in the prompt up to which it was cached, by usage."""
 
     entries: int  # of the timeline before it
     tokens: int  # of the prompt before it
@@ -155,29 +154,29 @@ class Position(Struct, frozen=True):
 
 
 class ModelHistory:
-    """One model's part of a chain, and what its usage has shown."""
+    """One model's part of a chain: its timeline, and what usage has shown of its cache."""
 
     def __init__(self, *, breakpoints: bool = True) -> None:
         self.breakpoints = breakpoints  # entries are at breakpoints, and a lookup goes back a number of positions
-        self.positions: list[Position] = []  # ascending; those that changed or expired are removed for good
+        self.places: list[CachedPlace] = []  # ascending; those that changed or expired are forgotten for good
         self.entries: Vector[Entry] = Vector()
         self.recorded_head: tuple[object, ...] = ()  # what the log says of tools and system prompt
         self.used: float | None = None  # when the latest answer began
         self.total: int | None = None  # tokens of the latest prompt
-        self.shared_head: int | None = None
-        self.known_head: int | None = None
+        self.shared_head: int | None = None  # read if the head changed: what other sessions keep in the cache
+        self.known_head: int | None = None  # read when only the history changed
         self.first: int | None = None  # tokens that were cached after the first turn
         self.opening = 0  # estimated tokens of the first turn's history
         self.is_new = False  # its first turn held no answer, so that its read was the head
-        self.min_read: int | None = None
-        self.latest_read: int | None = None
-        self.estimated = False  # the last position is an estimate: the latest usage was missing
+        self.min_read: int | None = None  # the least that is read if only the history changed
+        self.latest_read: int | None = None  # not 0
+        self.is_estimated = False  # the last place is an estimate: the latest usage was missing
         self.rate = TokenRate()
 
     @property
-    def last(self) -> Position | None:
-        """The known position with the most entries; None: no position is known."""
-        return self.positions[-1] if self.positions else None
+    def last(self) -> CachedPlace | None:
+        """The cached place with the most entries before it; None: no place is known."""
+        return self.places[-1] if self.places else None
 
     @property
     def head(self) -> int:
@@ -186,41 +185,21 @@ class ModelHistory:
             return self.known_head
         return self.shared_head or max(0, (self.first or 0) - self.opening)
 
-    def cut(self, entries: int) -> Position | None:
-        """Forget the positions with more than `entries` entries before them; return the last one that remains."""
-        while self.positions and self.positions[-1].entries > entries:
-            self.positions.pop()
-        return self.last
-
-    def last_within(self, entries: int) -> Position | None:
-        """Return the last position with at most `entries` entries before it; None: no such position."""
-        return next((place for place in reversed(self.positions) if place.entries <= entries), None)
+    def last_within(self, entries: int) -> CachedPlace | None:
+        """Return the last cached place with at most `entries` entries before it; None: no such place."""
+        return next((place for place in reversed(self.places) if place.entries <= entries), None)
 
     def first_expired(self, entries: int, pause: float | None) -> int | None:
-        """Return the tokens at the first expired position with 1 to `entries` entries before it.
+        """Return the tokens at the first expired place with 1 to `entries` entries before it.
 
-        None without one, or if the last position has not expired after the `pause` (seconds; None: unknown).
+        None without one, or if the last place has not expired after the `pause` (seconds; None: unknown).
         """
-        if pause is None or not self.positions or not self.positions[-1].has_expired(pause):
+        if pause is None or not self.places or not self.places[-1].has_expired(pause):
             return None
-        places = (place for place in self.positions if 0 < place.entries <= entries)
+        places = (place for place in self.places if 0 < place.entries <= entries)
         return next((place.tokens for place in places if place.has_expired(pause)), None)
 
-    def expire(self, pause: float, seen: float | None = None) -> Position | None:
-        """Drop the positions at the end that expired in a pause of `pause` seconds; return the last that remains.
-
-        After more than an hour all are dropped. A cache without breakpoints drops none, because the next request writes
-        everything again: the result is None if the last position expired. There `seen`, the seconds that most entries
-        were measured to live, takes the place of the promised lifetime.
-        """
-        if not self.breakpoints:
-            has_expired = bool(self.positions) and (pause > seen if seen else self.positions[-1].has_expired(pause))
-            return None if has_expired else self.last
-        while self.positions and (pause > ONE_HOUR * GRACE or self.positions[-1].has_expired(pause)):
-            self.positions.pop()
-        return self.last
-
-    def positions_after(self, place: Position, at: float | None) -> int:
+    def positions_after(self, place: CachedPlace, at: float | None) -> int:
         """Return how many positions of a breakpoint's lookback lie between a place and the end of the timeline.
 
         If more than 200 entries lie between them, their number is returned instead: they surely are more positions than
@@ -234,92 +213,83 @@ class ModelHistory:
     def read_within(self, entries: int, at: float | None) -> int:
         """Return the tokens read if everything after the first `entries` entries changed.
 
-        These are the tokens at the last known position within them. It is `head` instead if there is no such position,
-        if `head` is larger, or if the lookback from the end of the timeline does not reach that position.
+        These are the tokens at the last cached place within them. It is `head` instead if there is no such place, if
+        `head` is larger, or if the lookback from the end of the timeline does not reach that place.
         """
         place = self.last_within(entries)
         if place is None or self.positions_after(place, at) > POSITIONS:
             return self.head
         return max(place.tokens, self.head)
 
-    def add(self, place: Position) -> None:
-        """Add a position at the end, after forgetting those with the same entries or more, or with more tokens."""
+    def cut(self, entries: int) -> CachedPlace | None:
+        """Forget the places with more than `entries` entries before them; return the last one that remains."""
+        while self.places and self.places[-1].entries > entries:
+            self.places.pop()
+        return self.last
+
+    def expire(self, pause: float | None, seen: float | None = None) -> CachedPlace | None:
+        """Forget the places at the end that expired in a pause (seconds; None: unknown); return the last that remains.
+
+        After more than an hour all are forgotten. A cache without breakpoints forgets none, because the next request
+        writes everything again: the result is None if the last place expired. There `seen`, the seconds that most
+        entries were measured to live, is used instead of the promised lifetime.
+        """
+        last = self.last
+        if last is None or pause is None:
+            return last
+        if not self.breakpoints:
+            return None if (pause > seen if seen else last.has_expired(pause)) else last
+        while self.places and (pause > ONE_HOUR * GRACE or self.places[-1].has_expired(pause)):
+            self.places.pop()
+        return self.last
+
+    def add(self, place: CachedPlace) -> None:
+        """Add a place at the end, after forgetting those with the same entries or more, or with more tokens."""
         while self.last and (self.last.entries >= place.entries or self.last.tokens > place.tokens):
-            self.positions.pop()
-        self.positions.append(place)
+            self.places.pop()
+        self.places.append(place)
 
+    def learn_places(self, usage: Usage, unchanged: int, lifetime: float | None) -> None:
+        """Add the cached places that a turn's usage shows; its entries live `lifetime` seconds.
 
-class Signal(Struct, frozen=True):
-    """A signal of the log that may make the read fall.
+        Places after the first `unchanged` entries, and with breakpoints those with more tokens than were read, are
+        forgotten. The end of the timeline is a cached place; if writes have two lifetimes, so is the place where the
+        one-hour part ends. Unknown counts add none.
+        """
+        first_read, end = usage.first_pass.read_tokens or 0, position(usage)
+        self.cut(unchanged)
+        while self.breakpoints and self.last and self.last.tokens > first_read:  # what follows it is not cached
+            self.places.pop()
+        self.latest_read = first_read or self.latest_read
+        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+        if hour and short:
+            entries = self.last.entries + 1 if self.last else 0
+            self.add(CachedPlace(entries, (usage.read_tokens or 0) + hour, ONE_HOUR))
+        if end is not None:
+            self.add(CachedPlace(len(self.entries), end, FIVE_MINUTES if short and lifetime is not None else lifetime))
+        self.total, self.is_estimated = total(usage), False
 
-    Some clients put a signal's text at the end of the prompt, and move it when the user sends the next message: for
-    that later prompt the signal is `is_delayed`.
-    """
+    def learn_first(self, usage: Usage, grown: Growth) -> None:
+        """Learn the head from the first pass of the first turn, whose whole history is `grown`."""
+        read = usage.read_tokens or 0
+        self.first, self.opening = position(usage), self.rate.tokens(grown, None)
+        head = max(0, (self.first or 0) - self.opening)  # more than tools and system is history read again
+        self.shared_head = read if read <= head + self.opening // 2 else head
+        # a recording without any history begins in the middle: its first read was more than the head
+        self.is_new = bool(self.entries) and not grown.answer_bytes
+        self.min_read = read if self.is_new and self.shared_head == read else None
 
-    name: str  # a key of `model.state.SIGNS`, `reasoning`, `first-without-thinking` or `thinking-off`
-    version: str = ""  # of the client; empty: unknown
-    is_first: bool = False  # no earlier turn of the chain showed this signal
-    is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt
-    entries: int = 0  # if it is delayed: entries of the timeline before its text
-    names: tuple[str, ...] = ()  # if it is delayed: what added its text
-    text: str = ""  # if it is delayed: the beginning of a hook's text
-    line: int | None = None  # if it is delayed: the line of the log that recorded its text
-    read_if_moved: int | None = None  # if the text moves: tokens that can still be read; None: only the head
-    tokens_before: int | None = None  # if it is delayed: cached tokens before its text, also those out of reach
-
-
-class ChainHistory:
-    """One chain, with a history for each model that it asked."""
-
-    def __init__(self, *, charges: bool = False) -> None:
-        self.models: dict[str | None, ModelHistory] = {}
-        self.model: str | None = None  # the latest
-        self.requests = 0
-        self.cached: int | None = None  # tokens that the latest turn left in the cache
-        self.total: int | None = None  # tokens of the latest prompt
-        self.uncached = 0
-        self.added = 0  # tokens of the latest turn that had not been cached: input, writes, output
-        self.output: int | None = None
-        self.lifetime: float | None = None  # seconds that the latest entries live
-        self.least_lifetime: float | None = None  # seconds that they surely live, in a cache without breakpoints
-        self.seen_lifetime: float | None = None  # seconds that most of them were seen to live
-        self.block = 1  # tokens that are read at a time
-        self.charges = charges  # usage has shown that writes are billed apart
-        self.shown_signals: set[str] = set()  # signals so far
-        self.waiting: dict[str, Signal] = {}  # those whose text may be moved at the next prompt of the user, by name
-        self.had_hidden_request = False
-        self.reads_output = False  # the previous answer is read, too
-        self.reads_returned_answer = False  # it is if the request returns it with its reasoning
-        self.drops_thinking = False  # thinking is left out of prompts from the user's next prompt on
-        self.client = ""  # name and version of the program that noted the latest usage
-        self.head_expires = False  # with this client tools and system prompt expire with the conversation
-        self.prompts = 0  # of the user, after the first request
-        self.has_thinking = False  # thinking is in the log
-        self.thoughts: int | None = None  # tokens since the latest prompt of the user, if usage counts them apart
-        self.stays: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
-
-
-def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, usage: Usage) -> None:
-    """Learn from a turn's usage: add the positions that it shows to `history`, and set token counts of both.
-
-    Positions after the first `unchanged` entries, and with breakpoints those with more tokens than were read, are
-    forgotten. Then the end of the timeline is a position with the tokens that are cached now; if writes have two
-    lifetimes, so is the place where the one-hour part ends. Unknown counts add no position. The counts set are
-    `cached`, `total`, `added`, `uncached`, `output` and `latest_read`.
-    """
-    read, end, first_read = usage.read_tokens or 0, position(usage), usage.first_pass.read_tokens or 0
-    history.cut(unchanged)
-    while history.breakpoints and history.last and history.last.tokens > first_read:  # what follows it is not cached
-        history.positions.pop()
-    history.latest_read = usage.first_pass.read_tokens or history.latest_read
-    hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
-    if hour and short:
-        history.add(Position(history.last.entries + 1 if history.last else 0, read + hour, ONE_HOUR))
-    if end is not None:
-        lives = None if chain.lifetime is None else (FIVE_MINUTES if short else chain.lifetime)
-        history.add(Position(len(history.entries), end, lives))
-    history.estimated = False
-    chain.cached, chain.output = end, usage.output_tokens
-    chain.total = history.total = total(usage)
-    chain.added = (usage.uncached_tokens or 0) + (usage.write_tokens or 0) + (usage.output_tokens or 0)
-    chain.uncached = chain.uncached if usage.uncached_tokens is None else usage.uncached_tokens
+    def learn_fall(self, reason: str, read: int, *, fell: bool) -> None:
+        """Learn the heads, and the least read, from a read and the reason of the prefix that was expected."""
+        shared, expired, compacted = self.shared_head or 0, reason == "expiry", reason == "compaction"
+        is_early_place = read in [place.tokens for place in self.places[:4]]
+        all_expired = expired and not (self.places and self.breakpoints)
+        if fell and (reason == "session-changed" or all_expired or (compacted and read < shared)):
+            self.shared_head = read
+        elif fell and not expired and shared < read <= (self.first or 0) and not is_early_place:
+            # a fall below the known head, whose cause is uncertain, changed the head itself
+            self.known_head = read if compacted else max(read, self.known_head or 0)
+        if compacted:
+            self.min_read = read or None  # all of the history is new, so the head alone is read
+        elif fell and self.min_read is not None and not expired:
+            self.min_read = min(self.min_read, read)

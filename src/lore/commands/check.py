@@ -91,7 +91,7 @@ def run(options: CheckOptions) -> int:
         common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
         reporting_errors(
             reports,
-            [*selection.paths, *filter(None, (context.path, context.settings))],
+            [*selection.paths, *filter(None, (context.baseline, context.settings))],
             partial(CheckResult, summary=Summary()),
         ),
     ):
@@ -127,7 +127,7 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
     context = context_of(loaded, options)
     shares = [share for share in (options.min_reuse, context.policy.min_reuse) if share is not None]
     return replace(
-        context, path=baseline or "", update=options.update_baseline,
+        context, baseline=baseline or "", renews_baseline=options.update_baseline,
         policy=replace(context.policy, min_reuse=max(shares, default=None)),
         options=Options(format=options.format, rules=loaded.settings.assemble, log=common.log(options.verbose)),
     )  # fmt: skip
@@ -190,7 +190,7 @@ def _report(
     if stopped and not stopped.files:
         return common.INTERRUPTED
     if stopped:
-        if any(target.path for target in reports) or context.update:
+        if any(target.path for target in reports) or context.renews_baseline:
             common.tell("interrupted: no file is written")
         reports = [target for target in reports if not target.path]
         if options.quiet or all(target.kind != "terminal" for target in reports):

@@ -1,20 +1,22 @@
 """Compact one session: decide whether it is due, get a summary, ask outside sources, create the events.
 
-`Compactor` is used wherever lore compacts: by a library's session (`automatic`), a harness (`hooks`), the watch of a
-store, `lore compact`, and its dry run (`trial`). They differ in when they ask, and in what they do with the events.
+A `Firing` is a trigger that is due, and what its compaction does. For example, an agent's prompts reach 150,000 tokens
+in a window of 200,000:
+1. `Compactor.due` returns the firing of the trigger `overflow`: the entries to prune, and the results to shorten.
+2. `prepare` asks the summariser about these entries, and the outside sources about the time span of the firing.
+3. `finish` creates the events: `compact_started`, `compact_applied`, the shortened results, and outside context as
+   `context_persisted`, directly before the next real user message. The caller folds and saves them.
 
 If the summariser fails, SummaryError is raised and nothing is pruned. An overflow above 90 % has to make room, so it
 uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the prompt
-shorter is not made: `CompactionOutcome.refused` says so. The same session, firing and texts give the same events:
-`compact_started`, `compact_applied`, the shortened results, and outside context as `context_persisted`, directly before
-the next real user message. They have the time at which the firing was judged: the next question to the sources begins
-there.
+shorter is not made: `CompactionOutcome.refused` says so. The same session, firing and texts give the same events. They
+have the time at which the firing was judged: the next question to the sources begins there.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +28,7 @@ from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, Trigger, Waiting, Window
 from lore.compaction.costs import TokenScale
-from lore.compaction.entries import TimelineSizes, count_messages, head_tokens, tokens_of, tokens_of_size
+from lore.compaction.entries import Entries, TimelineSizes, count_messages, head_tokens, tokens_of, tokens_of_size
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import (
     NOTHING_LEFT,
@@ -81,8 +83,9 @@ class Prepared(NamedTuple):
 class Compactor:
     """Decides when one session is compacted, and carries it out. Not safe between threads, except `prepare`.
 
-    `activity` follows the session's events. `waiting` is what an earlier object left of this session. `explain`
-    receives why each trigger fires or is skipped.
+    It serves a library's session (`automatic`), a harness (`hooks`), the watch of a store, `lore compact`, and its dry
+    run (`trial`). `activity` follows the session's events. `waiting` is what an earlier object left of this session.
+    `explain` receives why each trigger fires or is skipped.
     """
 
     def __init__(
@@ -198,20 +201,23 @@ def _make_summary(chain: Chain, firing: Firing, settings: Compaction, dependenci
         dependencies.memory.before_drop(chain.entries, place_after(chain.entries, firing.pruned))
     try:
         summary = summarize(dependencies.summarizer, request, settings, tell=dependencies.tell)
-        refused, reason = _refusal(chain, firing, summary), "the summariser's would make the prompt longer"
     except SummaryError as error:
         if not firing.marker:
             raise
-        summary, refused, reason = "", error.message, error.message
-    if refused and firing.marker:
-        dependencies.tell(f"an overflow with a rule-based summary: {reason}")
-        most = max(0, request.tokens - tokens_of_size(len(firing.marker)) - 1)
-        summary = f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
-        refused = _refusal(chain, firing, summary)
+        reason = error.message
+    else:
+        refused, reason = _refusal(chain, firing, summary), "the summariser's would make the prompt longer"
+        if not refused or not firing.marker:
+            return "" if refused else summary, refused
+    dependencies.tell(f"an overflow with a rule-based summary: {reason}")
+    most = max(0, request.tokens - tokens_of_size(len(firing.marker)) - 1)
+    summary = f"{firing.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+    refused = _refusal(chain, firing, summary)
     return "" if refused else summary, refused
 
 
 def _refusal(chain: Chain, firing: Firing, summary: str) -> str:
+    """Return why a summary is of no use; empty if it makes the prompt shorter."""
     before, after = _prompt_tokens(chain, firing, _divider_text(firing, summary))
     return "" if after < before else f"the prompt would go from {before:,} to {after:,} tokens"
 
@@ -236,13 +242,13 @@ def compaction_events(
     `context` is outside context between boundary lines, None for none; `at` the time, RFC 3339.
     """
     folded = with_streamed_text(session.chain(chain))
-    recent = kept_entries(folded.entries, firing.pruned)
+    kept = kept_entries(folded.entries, firing.pruned)
     events: list[Event] = []
     if firing.pruned:
         text = _divider_text(firing, summary)
         before, after = _prompt_tokens(folded, firing, text)
         # The pruned entries include the previous divider, so every compaction has a uuid of its own.
-        pruned_uuids, kept_uuids = ([entry.item.uuid for entry in part] for part in (firing.pruned, recent))
+        pruned_uuids, kept_uuids = ([entry.item.uuid for entry in part] for part in (firing.pruned, kept))
         parts = map(encode, [session.id, chain, *pruned_uuids, "", *kept_uuids])
         digest = hashlib.sha256(b"\0".join(parts)).hexdigest()
         applied = CompactApplied(
@@ -250,13 +256,7 @@ def compaction_events(
             preserved_uuids=tuple(kept_uuids) or None, summary=text, chain=chain, at=at,
         )  # fmt: skip
         events += (CompactStarted(trigger=firing.trigger, pre_tokens=before, chain=chain, at=at), applied)
-    calls = latest_calls(recent) if firing.shortened else {}
-    for call_id, text in firing.shortened:  # as cleared results, which explains why the next prompt differs
-        call, result = calls.get(call_id), Raw(encode(text))
-        if call is not None:
-            events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=chain, at=at))
-            if not is_absent(call.error):  # an error is shown instead of a result
-                events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=chain, at=at))
+    events += _shortened_results(kept, firing, chain, at)
     turn = 1 if folded.turn is None else folded.turn.turn + 1
     place = _context_place(folded, firing, divider_first=session.divider == "before")
     # Context of an earlier question keeps no time: sources were not asked again.
@@ -267,6 +267,17 @@ def compaction_events(
         ContextPersisted(turn=turn, insert_at=place, content=content, outside=True, chain=chain, at=asked_at)
         for content, asked_at in contexts
     ])  # fmt: skip
+
+
+def _shortened_results(kept: Entries, firing: Firing, chain: str, at: str | None) -> Iterator[Event]:
+    """Yield the events that shorten results: cleared results, which explain why the next prompt differs."""
+    calls = latest_calls(kept) if firing.shortened else {}
+    for call_id, text in firing.shortened:
+        call, result = calls.get(call_id), Raw(encode(text))
+        if call is not None:
+            yield ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=chain, at=at)
+            if not is_absent(call.error):  # an error is shown instead of a result
+                yield PatchToolCall(call_id=call_id, status=call.status, error=result, chain=chain, at=at)
 
 
 def _divider_text(firing: Firing, summary: str) -> Raw:

@@ -27,7 +27,8 @@ from lore.cache.served import cache_of, is_transcript, served_by
 from lore.judge import rules as catalogue
 from lore.judge.base import TurnRule, TurnVerdict
 from lore.judge.chains import starts
-from lore.judge.chains.chain import Compared, ComparedChain, StateOf
+from lore.judge.chains.chain import Compared, ComparedChain
+from lore.judge.chains.memory import StateOf
 from lore.judge.pairs.corrections import ChainState
 from lore.judge.pairs.pair import Pair
 from lore.judge.pairs.rewrites import cut_messages
@@ -174,7 +175,10 @@ class ComparedChains:
             pair = chain.compare_next(turn, state_of)
         else:
             previous, self.latest[turn.chain] = self.latest.get(turn.chain), turn
-            if self._skip_copy(chain, previous, turn):
+            original = self._chain_of_original(previous, turn)
+            if original is not None:
+                if original != turn.chain:
+                    chain.compare_next(turn)  # the next request may continue it
                 return Compared()
             pair = self._compare_request(chain, previous, turn, state_of)
             pair = self._compare_with_others(catalogue.SUMMARY_REQUESTS, turn) or pair
@@ -211,52 +215,40 @@ class ComparedChains:
     def _compare_request(
         self, chain: ComparedChain, previous: Turn | None, turn: Turn, state_of: StateOf
     ) -> Pair | None:  # fmt: skip
-        """Return the verdict on a recorded request of a chain; `previous` is the chain's last one.
-
-        A request may continue the last one's messages with tools and system prompt of an earlier one. Then it read what
-        that one left; the messages in between were sent with the other head, so that they are billed again.
-        """
-        end, read, flips = self._ends.add(turn), counts.first_pass_read(turn.usage), False
-        left = 0 if end is None else counts.cached(end.turn.usage) or 0
-        if previous is not None and end is not None and read is not None and read >= left:
-            tokens = (counts.cached if counts.bills_writes(previous) else counts.prompt_tokens)(previous.usage) or 0
-            shared, size = previous.prompt.messages, len(end.turn.prompt.messages)
-            is_same = size < len(shared) == shared.common(turn.prompt.messages)
-            flips = tokens - read > 2 * counts.block_tokens(previous) and is_same
-        pair = chain.compare_next(turn, state_of, None if flips else end)
-        if flips and pair is not None:  # usage shows more than these bytes share
-            causes = [cause for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES]
+        """Return the verdict on a recorded request of a chain; `previous` is the chain's last one."""
+        end = self._ends.add(turn)
+        alternates = previous is not None and end is not None and _has_head_of_earlier(previous, end.turn, turn)
+        pair = chain.compare_next(turn, state_of, None if alternates else end)
+        if alternates and pair is not None:  # usage shows more than these bytes share
             causes = [
-                entry if entry.code in _ELSEWHERE else replace(entry, qualifiers=(*entry.qualifiers, "alternates"))
-                for entry in causes
-            ]
+                cause if cause.code in _ELSEWHERE else replace(cause, qualifiers=(*cause.qualifiers, "alternates"))
+                for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES
+            ]  # fmt: skip
             pair = replace(pair, causes=tuple(causes))
         for row in catalogue.ANSWERS if pair is not None else ():
             pair = row.ask(pair)
         return pair
 
-    def _skip_copy(self, chain: ComparedChain, previous: Turn | None, turn: Turn) -> bool:
-        """Return whether a call was recorded before: the same response to a prompt of equal length; remember it.
+    def _chain_of_original(self, previous: Turn | None, turn: Turn) -> str | None:
+        """Return the chain in which the same call was recorded before, None if in none; remember the call.
 
-        A mocked client gives every response the same id, so the length of the prompt, or the time, must be equal, too.
+        It has the same response and a prompt of equal length. A mocked client gives every response the same id, so the
+        call has to be the previous one, or sent at the same time.
         """
         if not turn.response_id:
-            return False
+            return None
         answer = turn.response_id, len(turn.prompt)
         if previous is not None and (previous.response_id, len(previous.prompt)) == answer:
-            return True
+            return turn.chain
         if turn.at is None:
-            return False
+            return None
         key = turn.response_id, turn.at, len(turn.prompt)
         original = self._calls.get(key)
         if original is None:
             self._calls[key] = turn.chain
             if len(self._calls) > _COPIES:
                 self._calls.popitem(last=False)
-            return False
-        if original != turn.chain:
-            chain.compare_next(turn)  # the next request may continue it
-        return True
+        return original
 
     def compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
         """Return the verdict on two turns as if they were a chain."""
@@ -268,3 +260,19 @@ class ComparedChains:
         """Return a chain's latest turn, and those before compactions; empty for no chain."""
         chain = self._chains.get(name)
         return [] if chain is None else chain.ends
+
+
+def _has_head_of_earlier(previous: Turn, earlier: Turn, turn: Turn) -> bool:
+    """Return whether a request continues the previous one's messages with tools and system prompt of an earlier one.
+
+    Then it read what that one left; the messages in between were sent with the other head, so that they are billed
+    again.
+    """
+    read = counts.first_pass_read(turn.usage)
+    if read is None or read < (counts.cached(earlier.usage) or 0):
+        return False
+    tokens = (counts.cached if counts.bills_writes(previous) else counts.prompt_tokens)(previous.usage) or 0
+    if tokens - read <= 2 * counts.block_tokens(previous):
+        return False
+    messages = previous.prompt.messages
+    return len(earlier.prompt.messages) < len(messages) == messages.common(turn.prompt.messages)

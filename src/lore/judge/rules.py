@@ -29,7 +29,7 @@ from lore.judge.runs.reads import ShortReads, UnreadWrites
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut, Strength
 from lore.model.codes import CODES, CauseKind, Code
-from lore.prefix import causes, texts, tools
+from lore.prefix import causes, fields, texts, tools
 
 Check: TypeAlias = Callable[[PairFacts, Cause], bool]
 
@@ -134,7 +134,7 @@ BYTES = (
     Step(causes.EXPECTED, causes.recorded_causes,
          "The log records the event, which entitles the prompt to differ."),
     Step((Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED,
-          Code.OUTPUT_SCHEMA_CHANGED), causes.explain_params,
+          Code.OUTPUT_SCHEMA_CHANGED), fields.explain_params,
          "Fields that are rendered into the prompt, or select its cache (facts/caches.md)."),
     Step((Code.CONTINUATION, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_WITHOUT_BREAKPOINT,
           Code.FIRST_MESSAGE_REWRITTEN, Code.RESUME_RERENDERED, Code.BILLING_HEADER_CHANGED), causes.find_causes,

@@ -9,28 +9,25 @@ their numbers follow the catalogue of known cache breaks (public issue threads).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
 
 from msgspec.structs import replace
 
 from lore.model import differences as d
-from lore.model.canonical import canonical, encode, printable, text_of
 from lore.model.cause import SPELLINGS, Cause, Qualifier
-from lore.model.codes import CODES, CauseKind, Code
+from lore.model.codes import CODES, Code
 from lore.model.deferred import pattern
-from lore.model.differences import BetasChanged, CostsFrom, ModelFamily, ParameterChanged, Setting
 from lore.model.evidence import ModelChanged, RecordedChange
-from lore.model.jsonslice import raw_members
 from lore.model.labels import KNOWLEDGE_UPDATE
 from lore.model.limits import RESPELLED_SEGMENTS
-from lore.model.mask import mask
 from lore.model.providers import GATEWAYS, has_exact_breakpoints, provider_of, without_platform
 from lore.model.state import Change
 from lore.model.turn import Call, Prompt
-from lore.prefix.blocks import drop_empty_members, message_start
-from lore.prefix.overlap import MASKED_BYTES, Overlap, count_cached_segments, iterate_from, locate_difference
+from lore.prefix.blocks import message_start
+from lore.prefix.fields import explain_params
+from lore.prefix.overlap import Overlap, count_cached_segments, iterate_from, locate_difference
 from lore.prefix.purpose import begins_user_turn
 from lore.prefix.texts import name_segment_spelling
 from lore.prefix.tools import explain_tools
@@ -83,22 +80,13 @@ def find_causes(
         section = None if place is None else place.section
         after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, d.BehindBreakpoint(), overlap.common)
         return (*fields, after_breakpoint, *tail)
-    maker = provider_of("", without_platform(current.model), "") if provider in GATEWAYS else provider
-    has_template = current.dialect == "openai-chat" and maker not in _APIS
-    content = _explain_content(previous, current, overlap, changes, has_template=has_template, has_fallen=bool(fell))
-    if previous_call.session and current_call.session and previous_call.session != current_call.session:
+    content = _explain_content(previous, current, overlap, changes, provider, has_fallen=bool(fell))
+    sessions = {call.session for call in (previous_call, current_call)}
+    if len(sessions) > 1 and all(sessions):
         content = _name_reload(content, previous, "another-process", None)
     elif pause is not None and pause >= _RELOAD_SECONDS:
         content = _name_reload(content, previous, "after-a-pause", pause)
-    content = _merge_by_code(content)
-    if all_read:
-        content = [
-            replace(cause, evidence=replace(cause.evidence, dropped=True), override="expected")
-            if isinstance(cause.evidence, d.HeaderChanged) else _mark_costless(cause, "read-all-the-same", SPELLINGS)
-            for cause in content
-        ]  # fmt: skip
-    elif provider == "anthropic":
-        content = [_mark_costless(cause, "same-to-the-api", (Code.CONTENT_SHAPE_CHANGED,)) for cause in content]
+    content = _mark_costless(_merge_by_code(content), provider, all_read=all_read)
     in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
     if tail and in_tail:  # they changed only what is replaced in each request: the missing breakpoint is the cause
         content = [cause for cause in content if cause not in in_tail]
@@ -151,11 +139,18 @@ def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:
     )
 
 
-def _mark_costless(cause: Cause, reason: Qualifier, codes: Collection[Code]) -> Cause:
-    """Mark a cause of these codes as expected, and say why it cost nothing."""
-    if cause.code not in codes or cause.kind == "expected":
-        return cause
-    return replace(cause, qualifiers=(*cause.qualifiers, reason), override="expected")
+def _mark_costless(causes: list[Cause], provider: str, *, all_read: bool) -> list[Cause]:
+    """Mark causes that cost nothing as expected, and why: usage shows it, or the API reads two spellings as one."""
+    reason: Qualifier = "read-all-the-same" if all_read else "same-to-the-api"
+    codes = SPELLINGS if all_read else (Code.CONTENT_SHAPE_CHANGED,) if provider == "anthropic" else ()
+    marked: list[Cause] = []
+    for cause in causes:
+        if all_read and isinstance(cause.evidence, d.HeaderChanged):
+            cause = replace(cause, evidence=replace(cause.evidence, dropped=True), override="expected")
+        elif cause.code in codes and cause.kind != "expected":
+            cause = replace(cause, qualifiers=(*cause.qualifiers, reason), override="expected")
+        marked.append(cause)
+    return marked
 
 
 def _explain_fields(
@@ -194,15 +189,11 @@ def lacks_breakpoints(prompt: Prompt, provider: str) -> bool:
 
 
 def _explain_content(
-    previous: Prompt,
-    current: Prompt,
-    overlap: Overlap,
-    changes: Sequence[Change],
-    *,
-    has_template: bool,
-    has_fallen: bool,
-) -> list[Cause]:
+    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], provider: str, *, has_fallen: bool
+) -> list[Cause]:  # fmt: skip
     """Explain the segments that are only spelled differently, then each section from where its content differs."""
+    maker = provider_of("", without_platform(current.model), "") if provider in GATEWAYS else provider
+    has_template = current.dialect == "openai-chat" and maker not in _APIS
     limit = count_cached_segments(previous)
     starts = iterate_from(previous, overlap.common, tail=False), iterate_from(current, overlap.common, tail=True)
     pairs = islice(zip(*starts, strict=False), overlap.canonical - overlap.common)
@@ -320,171 +311,3 @@ def _name_reload(causes: list[Cause], previous: Prompt, qualifier: Qualifier, pa
             qualifiers = (qualifier, *cause.qualifiers)
             new_causes.append(replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=pause))
     return new_causes
-
-
-# Changes of a request's other fields: they are not content, but decide what a cache serves.
-#
-# A field that is left out equals its default. What a provider documents as harmless is `expected`; if the effect of a
-# field of `_FIELDS` is not documented, its cause is `unattributable`. Other fields are ignored. Source: the providers'
-# caching guides as of 2026-10 ("what invalidates which level"). Sampling (temperature, limits, streaming) is part of no
-# cache's key.
-
-# The code of a changed field; a dot marks a member of another field. A new code also needs a row in `_SETTINGS` here,
-# in `differences._ELSEWHERE` and in the step of `judge.rules.BYTES`.
-_FIELDS: dict[str, Code] = {
-    **dict.fromkeys((
-        "thinking", "effort", "reasoning", "reasoning_effort", "verbosity", "service_tier", "serviceTier", "speed",
-        "enable_thinking", "thinking_budget", "chat_template_kwargs", "performanceConfig", "text.verbosity",
-        "output_config.effort", "generationConfig.thinkingConfig", "generation_config.thinking_config",
-        "additionalModelRequestFields.thinking", "additionalModelRequestFields.reasoning_config",
-        "additionalModelRequestFields.reasoningConfig", "additionalModelRequestFields.effort",
-        "additionalModelRequestFields.output_config", "additionalModelRequestFields.reasoning_effort",
-    ), Code.GENERATION_SETTINGS_CHANGED),
-    **dict.fromkeys((
-        "tool_choice", "parallel_tool_calls", "function_call", "toolConfig", "tool_config",
-        "disable_parallel_tool_use",
-    ), Code.TOOL_CHOICE_CHANGED),
-    **dict.fromkeys((
-        "context_management", "anthropic_beta", "betas", "mcp_servers", "cachedContent",
-        "cached_content", "prompt_cache_key", "output_config", "additionalModelRequestFields", "truncation",
-        "x-grok-conv-id", "container.skills", "prompt.id", "prompt.version", "prompt.variables", "cache_salt",
-        "extra_key",
-    ), Code.REQUEST_FEATURES_CHANGED),
-    **dict.fromkeys((
-        "response_format", "output_format", "text.format", "output_config.format", "generationConfig.responseSchema",
-        "generationConfig.responseJsonSchema", "generationConfig.responseMimeType", "generationConfig.response_schema",
-        "generation_config.response_schema", "generation_config.response_mime_type", "guided_json",
-        "additionalModelRequestFields.response_format", "outputConfig",
-    ), Code.OUTPUT_SCHEMA_CHANGED),
-}  # fmt: skip
-_NESTED = frozenset(name.partition(".")[0] for name in _FIELDS if "." in name)
-_DEFAULTS = frozenset((
-    b"null", b'"auto"', b'{"type":"auto"}', b'{"type":"disabled"}', b'{"type":"text"}', b'"default"', b'"standard"',
-    b'{"functionCallingConfig":{"mode":"AUTO"}}', b'{"toolChoice":{"auto":{}}}', b"{}", b"[]", b'"text/plain"',
-    b'{"latency":"standard"}',
-))  # fmt: skip
-_ON_BY_DEFAULT = frozenset(("parallel_tool_calls",))
-
-# From where a change costs, by code or field; without a row it is unknown.
-_COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
-    "claude": {
-        Code.GENERATION_SETTINGS_CHANGED: "messages",
-        "speed": "system",
-        "service_tier": "nothing",
-        "serviceTier": "nothing",
-        "performanceConfig": "nothing",
-        Code.TOOL_CHOICE_CHANGED: "messages",
-        Code.OUTPUT_SCHEMA_CHANGED: "system",
-        "container.skills": "system",  # they render into the system prompt (Anthropic's guide to Skills)
-    },
-    "openai": {
-        Code.GENERATION_SETTINGS_CHANGED: "all",
-        Code.TOOL_CHOICE_CHANGED: "nothing",
-        Code.OUTPUT_SCHEMA_CHANGED: "system",
-        "prompt_cache_key": "all",  # it selects the machine (OpenAI's guide to prompt caching)
-        **dict.fromkeys(("prompt.id", "prompt.version"), "all"),  # a stored prompt begins the input
-    },
-    "xai": {  # both select the machine (docs.x.ai, maximizing cache hits)
-        "prompt_cache_key": "all",
-        "x-grok-conv-id": "all",
-    },
-    "mistral": {"prompt_cache_key": "all"},  # docs.mistral.ai, prompt caching: the same for requests of one prefix
-    # of vLLM and of SGLang: requests with another value share nothing (their documentation of prefix caching)
-    "": dict.fromkeys(("cache_salt", "extra_key"), "all"),
-}
-_SETTINGS: dict[str, Setting] = {
-    Code.GENERATION_SETTINGS_CHANGED: "generation",
-    Code.TOOL_CHOICE_CHANGED: "tool-choice",
-    Code.REQUEST_FEATURES_CHANGED: "features",
-    Code.OUTPUT_SCHEMA_CHANGED: "output-schema",
-}
-_RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste": 2, None: 2}
-_SHOWN_CHARACTERS = 60  # of a value
-
-
-def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
-    """Return the causes of changed fields, one for each code.
-
-    That is the one of the worst kind; of several, the one that costs from the earliest place. The provider that a
-    router chose, and the beta headers, are compared as fields are.
-    """
-    provider, family = provider_of(current_call.endpoint, current.model, current.dialect), ""
-    if provider == "anthropic" or (provider in ("bedrock", "vertex") and "claude" in (current.model or "")):
-        family = "claude"  # its rules hold on every cloud that serves it
-    elif provider in ("openai", "azure"):
-        family = "openai"
-    elif provider in ("xai", "mistral"):
-        family = provider
-    costs = _COSTS[family]
-    changes = [*_find_field_changes(previous.params, current.params)]
-    (name, _, before), (_, _, after) = (call.route.partition(": ") for call in (previous_call, current_call))
-    changes += [(name, encode(before), encode(after))] if before and after and before != after else []
-    all_causes: list[Cause] = []
-    for path, old, new in changes:
-        field, _, member = path.partition(".")
-        code = _FIELDS.get(path) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
-        shown, unknown_member = (path, None) if path in _FIELDS else (field, member)
-        level = costs.get(path) or costs.get(code, "unknown")
-        evidence = ParameterChanged(shown, _shorten(old), _shorten(new), _SETTINGS[code], family, level, unknown_member)
-        all_causes.append(_cause_of(code, path, evidence, current))
-    betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
-    if None not in (previous_call.betas, current_call.betas) and betas != new_betas:
-        level = costs.get(Code.REQUEST_FEATURES_CHANGED, "unknown")
-        evidence = BetasChanged(tuple(sorted(new_betas - betas)), tuple(sorted(betas - new_betas)), family, level)
-        all_causes.append(_cause_of(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, current))
-    causes: dict[Code, Cause] = {}
-    for cause in all_causes:
-        both = causes.get(cause.code, cause), cause
-        causes[cause.code] = min(both, key=lambda candidate: (-_RANK[candidate.override], candidate.position))
-    return list(causes.values())
-
-
-def _find_field_changes(
-    previous: dict[str, bytes], current: dict[str, bytes]
-) -> Iterator[tuple[str, bytes | None, bytes | None]]:
-    """Yield the changed fields that a cache may depend on: name, previous and current JSON (None: left out)."""
-    for name in dict.fromkeys((*previous, *current)):
-        before, after = previous.get(name), current.get(name)
-        if before == after:
-            continue
-        changes = [(name, before, after)]
-        if name in _NESTED:
-            members, new_members = raw_members(before or b"") or {}, raw_members(after or b"") or {}
-            keys = dict.fromkeys((*members, *new_members))
-            changes = [(f"{name}.{key}", members.get(key), new_members.get(key)) for key in keys]
-        for field, old, new in changes:
-            is_known = name in _FIELDS or field in _FIELDS
-            if is_known and _effective_value(field, old) != _effective_value(field, new):
-                yield field, old, new
-
-
-def _effective_value(name: str, raw: bytes | None) -> bytes:
-    """Return a field's canonical value; empty for its default and for a value that holds nothing."""
-    if raw is None:
-        return b""
-    value = canonical(drop_empty_members(raw))
-    return b"" if value in _DEFAULTS or (name in _ON_BY_DEFAULT and value == b"true") else value
-
-
-def _cause_of(code: Code, path: str, evidence: ParameterChanged | BetasChanged, current: Prompt) -> Cause:
-    """Return the cause, at the section and position from which the change costs."""
-    levels: dict[CostsFrom, tuple[str, int, CauseKind | None]] = {
-        "all": ("tools", 0, None),
-        "unknown": ("tools", 0, "unattributable"),
-        "system": ("system", current.tool_count, None),
-        "messages": ("messages", len(current.head), None),
-        "nothing": ("messages", current.stable, "expected"),
-    }
-    section, position, kind = levels[evidence.level]
-    if kind is None and CODES[code].kind == "unattributable":  # for this field it is documented
-        kind = "waste"
-    return Cause(code, section, evidence, position, kind, path)
-
-
-def _shorten(raw: bytes | None) -> str | None:
-    """Return the beginning of a value, credentials masked; None if it was left out."""
-    if raw is None:
-        return None
-    text = printable(text_of(raw) if raw[:1] == b'"' else raw[:MASKED_BYTES].decode("utf-8", "replace"))
-    masked = mask(text[:MASKED_BYTES])
-    return masked if len(masked) <= _SHOWN_CHARACTERS else masked[:_SHOWN_CHARACTERS] + "…"

@@ -36,7 +36,7 @@ from lore.prefix.overlap import byte_size
 from lore.prefix.purpose import asks_for_summary, begins_user_turn
 
 if TYPE_CHECKING:
-    from lore.cache.transcript_history import Signal
+    from lore.cache.transcript_signals import Signal
 
 _TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls after a tool search were counted
 SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed, if it had some
@@ -482,10 +482,10 @@ def head_was_read(facts: PairFacts) -> RuledOut | None:
     state, read = facts.state, facts.read
     if state is None or read is None:
         return None
-    if state.earlier_position is not None and read >= state.earlier_position:
+    if state.earlier_place is not None and read >= state.earlier_place:
         place = "what the request before the last left" if state.implicit else "the breakpoint before the last"
-        return RuledOut(f"the read reaches {place}", out=True, count=read, limit=state.earlier_position)
-    first = state.first_position
+        return RuledOut(f"the read reaches {place}", out=True, count=read, limit=state.earlier_place)
+    first = state.first_place
     if first is not None and (read == first or read >= first + counts.DROP):
         place = "into the history" if state.implicit else "a breakpoint in the history"
         return RuledOut(f"the read reaches {place}", out=True, count=read, limit=first)

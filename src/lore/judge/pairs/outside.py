@@ -129,7 +129,7 @@ def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
         return None
     if not counts.bills_writes(facts.previous) or read == counts.cached(facts.previous.usage):
         return None
-    of_log, head = (None, None) if state is None else (state.earlier_position, state.shared_head)
+    of_log, head = (None, None) if state is None else (state.earlier_place, state.shared_head)
     if read == head or read not in (facts.earlier, of_log):
         return None
     return e.OlderEntry(pause, read)

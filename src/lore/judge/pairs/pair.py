@@ -39,7 +39,7 @@ from lore.prefix.overlap import (
 )
 
 if TYPE_CHECKING:
-    from lore.cache.transcript_history import Signal
+    from lore.cache.transcript_signals import Signal
     from lore.cache.transcripts import TurnState
 
 # Anthropic's verdicts that the client changed something, and the section that each is about.
@@ -341,8 +341,8 @@ def limit_rebilled(
     if not has_shrunk and (codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes):
         return None
     unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
-    if unread is not None and state is not None and is_limit and state.level.why == "shrunk":
-        unread -= max(0, (state.level.tokens or 0) - (read or 0))  # another machine lacked what precedes the change
+    if unread is not None and state is not None and is_limit and state.prefix.reason == "shrunk":
+        unread -= max(0, (state.prefix.tokens or 0) - (read or 0))  # another machine lacked what precedes the change
     is_rewritten = not codes.isdisjoint(_REWRITING)
     if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
         grown, output = state.grown, state.output

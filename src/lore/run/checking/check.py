@@ -96,11 +96,11 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     among the unjudged. An interrupted run reports budgets that the judged files exceed, but no unused exemption and no
     stale entry of the baseline, and writes no baseline.
     """
-    context = replace(context, tabled=run.on_ledger is not None)
+    context = replace(context, with_ledgers=run.on_ledger is not None)
     hidden_folders = list[str]()
     files = _list_files(paths, context, run, hidden_folders)
     previous = _read_baseline(context)
-    recorder = BaselineRecorder(context.option_ruling) if context.update else None
+    recorder = BaselineRecorder(context.option_ruling) if context.renews_baseline else None
     known_findings = None if previous is None else KnownFindings(previous, partial(_is_gone, context))
     totals, judged = RunTotals(known_findings, recorder), 0
     ordered = by_start(enumerate(files), lambda entry: entry[1])
@@ -118,13 +118,13 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     notes = [*_notes(totals, context, run, paths, hidden_folders)] if stopped is UNSET else []
-    result = conclude(totals, context, None if context.update else known_findings, is_all=stopped is UNSET)
+    result = conclude(totals, context, None if context.renews_baseline else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
         entries, unseen_count = baseline.renew_entries(
             previous, recorder.entries(), partial(_could_match, totals, context)
         )
-        with open_output(context.path, force=True) as file:
+        with open_output(context.baseline, force=True) as file:
             file.write(baseline.encode(entries))
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
@@ -174,7 +174,7 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_f
     for folder in hidden_folders:
         context.options.log(f"{corpus.show(folder)}: a hidden folder, skipped")
     policy = context.policy
-    if context.tabled or context.path or policy.per_path or policy.exempt:  # these are about single files
+    if context.with_ledgers or context.baseline or policy.per_path or policy.exempt:  # these are about single files
         return files
     return join_bodies(drop_earlier_versions(files, context.options.log), context.options.format)
 
@@ -189,7 +189,7 @@ def conclude(
         findings += unused_exemptions(totals, context, lines)
         if known_findings is not None:
             could_match = partial(_could_match, totals, context)
-            findings += baseline.find_stale(known_findings, place_of(context.path, context.root), could_match)
+            findings += baseline.find_stale(known_findings, place_of(context.baseline, context.root), could_match)
     totals.conclude(findings, context.policy.ruling(""), context.complete)
     return totals.checked()
 
@@ -200,10 +200,10 @@ def _read_baseline(context: CheckContext) -> Baseline | None:
     A baseline to be replaced may be missing or empty, but not damaged: its entries about files that this run does not
     judge would be lost.
     """
-    path, label = context.path, corpus.show(context.path)
+    path, label = context.baseline, corpus.show(context.baseline)
     if not path:
         return None
-    if context.update:
+    if context.renews_baseline:
         if not os.path.lexists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0):
             return Baseline()
         refuse_recording(path)

@@ -1,4 +1,8 @@
-"""Judge recordings turn by turn: the loop of every command about turns, and the check of one file."""
+"""Judge recordings turn by turn: the loop of every command about turns, and the check of one file.
+
+`verdicts` is that loop. `judge_file` runs it over a file and adds up the result; `map_files` calls such a function for
+many files, in several processes if that is worth it. `CheckContext` holds what the settings and options say.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_LINE = pattern(rb"^[ \t]*", re.MULTILINE)
 _BEGINNING = 2048  # bytes that identify a recording without a session id, with the rest of their line
 SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
 
@@ -95,14 +100,14 @@ class CheckContext(Struct, frozen=True):
     policy: Policy = NO_POLICY
     settings: str = ""  # the file of the policy
     root: str = ""  # empty: the current folder
-    path: str = ""  # the baseline's file; empty: no baseline
-    update: bool = False  # write a new baseline
+    baseline: str = ""  # path of the baseline; empty: no baseline
+    renews_baseline: bool = False  # a new baseline is written
     redact: bool = False  # results hold no content
     option_ruling: Ruling = EVERYTHING  # `--select` and `--ignore`, which limit what this run looks for
     dated: Dated = PACKAGED
     audience: Audience | None = None  # the audience for fixes; None: chosen by the format
     options: Options = field(default_factory=Options)
-    tabled: bool = False  # results have the recording's ledger
+    with_ledgers: bool = False  # results have the recording's ledger
 
     @classmethod
     def of(cls, loaded: Loaded) -> CheckContext:
@@ -131,41 +136,6 @@ class CheckContext(Struct, frozen=True):
         from lore.report.redacted import redacted_finding  # noqa: PLC0415 - few runs redact
 
         return redacted_finding(finding)
-
-
-def with_line(finding: Finding) -> Finding:
-    """Return an error or warning at the line of its place in the request, if its JSON record has several lines."""
-    path, line = finding.path, finding.line
-    if line is None or not finding.json_path or finding.severity == "note" or not path.endswith((".json", ".har")):
-        return finding
-    try:
-        document, starts = _document(path, filesystem.status(path).written)
-    except (LoreError, OSError, ValueError):  # not a file that can be read again
-        return finding
-    if line >= len(starts):  # the record is in one line, and may be the whole document: looking costs its length
-        return finding
-    from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
-
-    start = starts[line - 1]
-    record = document[start : end_of_value(memoryview(document), start) or start]
-    for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
-        if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
-            return replace(finding, line=line + record.count(b"\n", 0, span[0]))
-    return finding
-
-
-@lru_cache(maxsize=1)  # it may have many findings
-def _document(path: str, written: float | None) -> tuple[bytes, array[int]]:  # noqa: ARG001 - it changes with the file
-    """Return the bytes of a file, none if it is too long, and where the text of each line begins. Raises LoreError."""
-    data = b""
-    for piece in corpus.pieces(path):
-        data = data + piece if len(data) + len(piece) <= RECORD_BYTES else b""
-        if not data:
-            break
-    return data, array("I", (match.end() for match in _LINE.finditer(data)))
-
-
-_LINE = pattern(rb"^[ \t]*", re.MULTILINE)
 
 
 def map_files(
@@ -213,7 +183,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
             is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged
             totals.add_problems(problems.kept, problems.counts)  # of the part that was read
             totals.add_unreadable(error.message, error.advice if is_damaged else "")
-            if context.tabled:
+            if context.with_ledgers:
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
         from lore.report.redacted import redacted_error, redacted_problem  # noqa: PLC0415 - few runs redact
@@ -228,14 +198,14 @@ def _judge(
 ) -> None:
     """Judge the turns of a file into `totals`; raises LoreError if it cannot be read."""
     result, ledger = totals.result, None
-    if context.tabled:
+    if context.with_ledgers:
         from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
 
         ledger = LedgerMaker(file, context.options, context.dated.rules(), problems)
     recording = open_input(file, context.options, problems) if ledger is None else ledger.recording
     totals.place = replace(totals.place, audience=audience_of(recording, context.audience))
     judge = context.dated.judge(quick=not totals.wants_every_pair)
-    stopped = False
+    is_interrupted = False
     try:
         for verdict, chain_findings in verdicts(recording, judge, totals.place):
             totals.add_findings(chain_findings)
@@ -244,22 +214,18 @@ def _judge(
             if verdict is None:
                 break
             totals.turn(verdict, is_log=recording.events)
-            if verdict.turn.basis is not None and result.unseen is None:
-                name = recording.state.format
-                if what := lacks_of(name, verdict.turn.basis):
-                    sealed = getattr(READERS.get(name), "sealed", "")
-                    result.unseen = UnrecordedParts(name, what, 1, unseen_tokens(verdict.turn), sealed)
             result.summary.chains = judge.chain_count
+            result.unseen = result.unseen or _unrecorded_parts(recording, verdict.turn)
             if ledger is not None:
                 ledger.add(verdict)
             if progress is not None:
                 progress(verdict.turn.byte or 0)
     except InterruptedRunError:  # chains may continue, so there are no findings about whole ones
-        stopped = True
+        is_interrupted = True
     result.summary.files += max(0, len(file.together) - 1)
     totals.finish(recording.state.id, recording.boundaries, recording.problems.kept, recording.problems.counts)
-    result.is_complete = result.is_complete and not stopped
-    if context.path and not file.stream:
+    result.is_complete = result.is_complete and not is_interrupted
+    if context.baseline and not file.stream:
         with suppress(LoreError):  # a folder without a session id has no beginning
             result.content = recording.state.id or sha256(_beginning(file.path))
     result.paths = [corpus.show(path) for path in file.together or (file.path,)]
@@ -267,7 +233,47 @@ def _judge(
         result.ledger = ledger.ledger(result.unseen)
 
 
+def _unrecorded_parts(recording: Recording, turn: Turn) -> UnrecordedParts | None:
+    """Return the parts of a log's prompts that its format does not record; None if it records all."""
+    name = recording.state.format
+    if turn.basis is None or not (what := lacks_of(name, turn.basis)):
+        return None
+    return UnrecordedParts(name, what, 1, unseen_tokens(turn), getattr(READERS.get(name), "sealed", ""))
+
+
 def _beginning(path: str) -> bytes:
     """Return the first bytes of a file up to the end of a line, so that they hold the whole first request."""
     data = next(corpus.pieces(path), b"")
     return data[: data.find(b"\n", _BEGINNING) + 1] or data
+
+
+def with_line(finding: Finding) -> Finding:
+    """Return an error or warning at the line of its place in the request, if its JSON record has several lines."""
+    path, line = finding.path, finding.line
+    if line is None or not finding.json_path or finding.severity == "note" or not path.endswith((".json", ".har")):
+        return finding
+    try:
+        document, starts = _document(path, filesystem.status(path).written)
+    except (LoreError, OSError, ValueError):  # not a file that can be read again
+        return finding
+    if line >= len(starts):  # the record is in one line, and may be the whole document: looking costs its length
+        return finding
+    from lore.formats.captures.layouts import BODIES, COMMON  # noqa: PLC0415 - few recordings are such documents
+
+    start = starts[line - 1]
+    record = document[start : end_of_value(memoryview(document), start) or start]
+    for body in ("", *(f"{path}." for path in (*COMMON.request, *BODIES.request))):
+        if (span := value_at(record, f"{body}{finding.json_path}")) is not None:
+            return replace(finding, line=line + record.count(b"\n", 0, span[0]))
+    return finding
+
+
+@lru_cache(maxsize=1)  # it may have many findings
+def _document(path: str, written: float | None) -> tuple[bytes, array[int]]:  # noqa: ARG001 - it changes with the file
+    """Return the bytes of a file, none if it is too long, and where the text of each line begins. Raises LoreError."""
+    data = b""
+    for piece in corpus.pieces(path):
+        data = data + piece if len(data) + len(piece) <= RECORD_BYTES else b""
+        if not data:
+            break
+    return data, array("I", (match.end() for match in _LINE.finditer(data)))

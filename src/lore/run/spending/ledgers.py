@@ -144,7 +144,7 @@ class Ledgers:
         from lore.run.checking.verdicts import CheckContext, judge_file  # noqa: PLC0415 - as above
 
         file = replace(file, optional=not file.is_named)  # agents leave empty logs behind
-        result = judge_file(file, CheckContext(dated=self.dated, options=self.options, tabled=True))
+        result = judge_file(file, CheckContext(dated=self.dated, options=self.options, with_ledgers=True))
         if result.error is not None:
             return Ledger(corpus.show(file.path), written=written_at(file), message=result.error.message)
         return result.ledger

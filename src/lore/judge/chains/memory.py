@@ -1,0 +1,309 @@
+"""What is remembered of a chain's earlier turns, from which the facts of the next pair are made.
+
+`ChainMemory` has one object for each kind of fact. For example, `LogCaches` remembers that model A answered turn 3 and
+model B turn 4, so that turn 5, which asks A again, is compared with turn 3. The cost of a turn is O(its new content).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
+from lore.cache.served import served_by
+from lore.judge.pairs.pair import EXTENDED, PairFacts, Tally, with_read_tokens
+from lore.model.cause import Cause
+from lore.model.codes import Code
+from lore.model.events import PromptHashes
+from lore.model.items import ToolCall
+from lore.model.state import Change, Entry
+from lore.model.turn import Turn
+from lore.model.vector import Vector
+from lore.prefix.overlap import Overlap, compare_prompts
+from lore.prefix.tools import explain_hashes
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import TurnState
+
+# Returns what the log shows of a turn before its usage; only asked if the read fell.
+StateOf: TypeAlias = Callable[[], "TurnState | None"]
+_Cache: TypeAlias = tuple["str | None", str]  # what separates a transcript's caches: the model, and who answered
+
+_LONG = 50_000  # tokens: a compaction of so long a prompt surely shortens it
+_LOOPS = 8  # turns that are kept to find those of another loop
+_HELD = 16  # turns without usage whose changes are kept for the next one
+_REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
+
+
+class ChainMemory:
+    """Everything that is remembered of one chain; arguments as of `ComparedChain`."""
+
+    def __init__(self, rules: Callable[[], DatedRules], *, comparable: bool) -> None:
+        self._rules, self._comparable = rules, comparable
+        self.last: Turn | None = None
+        self.last_read: Turn | None = None  # the last turn of a log that read anything
+        self.changes = LoggedChanges()
+        self.caches = LogCaches()
+        self.writes = UnreportedWrites()
+        self.hashes = ClientHashes()
+        self.loops = ConcurrentLoops()
+        self._calls = ToolCallSearch()
+        self._first: Turn | None = None  # the first turn of a log with usage
+        self._earlier: int | None = None  # tokens that the turn before the last one left in the cache
+        self._tallies: dict[str, Tally] = {}  # signals of earlier turns
+        self._lifetime: float | None = None  # seconds that the entries of the last turn live; None: unknown
+        # seconds that they surely live; None unless a rule tells the lifetime of a recorded request
+        self._least_lifetime: float | None = None
+        self._hour_end: int | None = None  # where entries that live an hour end, if others follow them
+
+    def facts(
+        self, previous: Turn, current: Turn, state_of: StateOf, overlap: Overlap = EXTENDED,
+        last_use: Turn | None = None,
+    ) -> PairFacts:  # fmt: skip
+        """Return the facts of two turns; `last_use` sent all of the previous prompt again, if it is a later turn."""
+        short = counts.shortfall(previous, current) if self._comparable else None
+        fell = counts.significant_fall(previous, short)
+        is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
+        omits_thinking = False  # the model of a recorded request reads no thinking before the user's latest prompt
+        if current.basis is None and (fell or not overlap.is_covered):
+            where = served_by(current)
+            omits_thinking = self._rules().flag(
+                "drops_thinking", where.provider, current.model, where.platform, current.at
+            )
+        unbilled = [turn for turn in self.changes.unbilled if cache_key(turn) == cache_key(current)]
+        return PairFacts(
+            previous, current, overlap, fell, comparable=self._comparable, short=short, last_use=last_use,
+            tallies=self._tallies, unbilled=tuple(unbilled), first=self._first, omits_thinking=omits_thinking,
+            lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
+            least_lifetime=self._least_lifetime, earlier=self._earlier if last_use is None else None,
+            hour_end=self._hour_end if previous is self.last else counts.hour_end(previous.usage, None),
+            state=state_of() if fell and not is_compacted else None,
+            hash_causes=self.hashes.causes(current), has_tool_call=self._calls.is_in(current),
+        )  # fmt: skip
+
+    def add(self, turn: Turn, previous: Turn | None) -> None:
+        """Make a turn the last one; `previous` is the turn that it was compared with."""
+        if self._first is None and turn.basis is not None and counts.prompt_tokens(turn.usage):
+            self._first = turn
+        if self._comparable:
+            self.caches.add(turn)
+        self.writes.add(self.last, turn)
+        self.hashes.add(turn)
+        self.loops.add(turn)
+        self._earlier = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
+        if turn.signs:  # there is no read to fall at a chain's first turn
+            fell = previous is not None and bool(counts.significant_fall(previous, counts.shortfall(previous, turn)))
+            for sign in turn.signs:
+                tally = self._tallies.get(sign.name, Tally())
+                self._tallies[sign.name] = tally if previous is None else tally.plus(fell=fell)
+        self._hour_end = counts.hour_end(turn.usage, self._hour_end, self._lifetime)
+        if turn.basis is not None:
+            self._lifetime = counts.lifetime(turn, self._lifetime)
+        else:  # its usage shows the lifetime, or a rule tells it
+            lifetime = lifetime_after(turn, Lifetime(self._lifetime), self._rules)
+            self._lifetime = lifetime.seconds
+            is_by_rule = lifetime.seconds is not None and not lifetime.billed
+            self._least_lifetime = least_lifetime(self._rules(), served_by(turn), turn) if is_by_rule else None
+        self.last, self.changes.unbilled = turn, ()
+        if turn.basis is not None and counts.first_pass_read(turn.usage):
+            self.last_read = turn
+
+
+def cache_key(turn: Turn) -> _Cache:
+    """Return what separates a transcript's caches."""
+    return turn.model, turn.call.answered_by
+
+
+def _is_rewritten(turn: Turn) -> bool:
+    """Return whether a log replaces history at this turn."""
+    return any(change.cause in _REWRITES for change in turn.changes)
+
+
+class LogCaches:
+    """The last turn of a log in each of its caches: each model, and each provider, has one of its own."""
+
+    def __init__(self) -> None:
+        self.latest: dict[_Cache, Turn] = {}
+
+    def add(self, turn: Turn) -> None:
+        """Remember a log's turn with usage as its cache's last; one that has its prompt replaces all others."""
+        if turn.is_rebuilt and counts.cached(turn.usage) is not None:
+            if turn.basis is None:  # its prompt is in memory
+                self.latest.clear()
+            self.latest[cache_key(turn)] = turn
+
+    def last_of_own_model(self, previous: Turn, current: Turn) -> Turn | None:
+        """Return the last billed turn of the current one's model, if others are in between and usage shows its read.
+
+        If less was read than that turn left in the cache, the read fell there. If all of it was read and the chain has
+        grown by more since, the change of model explains the rest.
+        """
+        last = self.latest.get(cache_key(current))
+        if last is None or last is previous:
+            return None
+        is_log = current.basis is not None
+        if not (current.extends(last) if is_log else compare_prompts(last.prompt, current.prompt).is_covered):
+            return None
+        short = counts.shortfall(last, current)
+        fall = counts.significant_fall(previous, counts.shortfall(previous, current))
+        return last if short is not None and (counts.significant_fall(last, short) or not fall) else None
+
+
+class ConcurrentLoops:
+    """Whether requests of two loops of a client alternate in one chain of a log, each loop with its own history.
+
+    A read that is exactly what an earlier turn left, and more than the previous turn did, shows it: in 1 of 560 public
+    sessions of Claude Code, in which the user wrote while a teammate's message was being answered.
+    """
+
+    def __init__(self) -> None:
+        self._left = deque[tuple[_Cache, int | None]](maxlen=_LOOPS)  # tokens that the latest turns left in the cache
+        self._remaining = 0  # turns for which the latest such read counts
+
+    def add(self, turn: Turn) -> None:
+        """Add a turn; in a cache without breakpoints its read shows no loop."""
+        self._remaining -= 1
+        if counts.bills_writes(turn) and self._is_left_earlier(turn):
+            outruns = (counts.first_pass_read(turn.usage) or 0) > (self._left[-1][1] or 0)
+            self._remaining = _LOOPS if outruns else self._remaining
+        self._left.append((cache_key(turn), counts.cached(turn.usage)))
+
+    def is_in_other(self, turn: Turn) -> bool:
+        """Return whether a turn is of another loop than the last one: it read all of an earlier turn and is shorter."""
+        if self._remaining <= 0 or turn.changes or not self._is_left_earlier(turn):
+            return False
+        return counts.prompt_tokens(turn.usage) < (self._left[-1][1] or 0)
+
+    def _is_left_earlier(self, turn: Turn) -> bool:
+        read = counts.first_pass_read(turn.usage)
+        return bool(read) and (cache_key(turn), read) in list(self._left)[:-1]
+
+
+class UnreportedWrites:
+    """How much of a prompt is cached although its usage reports no writes: earlier reads show it."""
+
+    def __init__(self) -> None:
+        self._reads_all = False  # the latest read reached the end of the previous prompt
+        self.low: tuple[int, int] | None = None  # tokens that the last turn read, if fewer than the second number were
+
+    def add(self, previous: Turn | None, turn: Turn) -> None:
+        """Add a turn after the previous one.
+
+        A read that fell does not show whether ends are read. It is remembered, as the next request may read no more.
+        """
+        read, self.low = counts.first_pass_read(turn.usage), None
+        if previous is None or read is None or cache_key(previous) != cache_key(turn) or counts.bills_writes(previous):
+            return
+        size, cached = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
+        unread = size - read
+        if cached - read > counts.DROP:
+            self.low = read, 0 if _is_rewritten(turn) else cached  # rewritten history was not cached before
+        elif read:
+            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * size)
+
+    def with_cached(self, previous: Turn, current: Turn) -> Turn:
+        """Return the previous turn with as much cached as earlier reads show, if reads fell; else unchanged.
+
+        After a read that fell, one that is as low, or still lower than before the fall, missed the same.
+        """
+        usage, read, low = previous.usage, counts.first_pass_read(current.usage), self.low
+        if usage is None or usage.iterations or counts.bills_writes(previous):
+            return previous
+        block, size = counts.block_tokens(previous), counts.prompt_tokens(usage)
+        is_low = low is not None and read is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
+        is_fallen = bool(counts.significant_fall(previous, counts.shortfall(previous, current)))
+        is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
+        if not is_short or cache_key(previous) != cache_key(current):
+            return previous
+        return with_read_tokens(
+            previous, size // block * block if self._reads_all or low is None else min(low[1], size)
+        )
+
+
+class ClientHashes:
+    """The hashes that the client recorded of its latest request in each cache."""
+
+    def __init__(self) -> None:
+        self._latest: dict[_Cache, tuple[int, PromptHashes]] = {}  # the number of a turn, and its hashes
+        self._rewritten: set[_Cache] = set()  # those whose history was replaced since, as the log says
+
+    def add(self, turn: Turn) -> None:
+        """Remember a turn's hashes, and whether the log rewrote the history since earlier ones."""
+        if _is_rewritten(turn):
+            self._rewritten.update(self._latest)
+        if turn.hashes is not None:
+            self._latest[cache_key(turn)] = turn.number, turn.hashes
+            self._rewritten.discard(cache_key(turn))
+
+    def causes(self, current: Turn) -> tuple[Cause, ...]:
+        """Return what differs by hash from the last hashed request in the same cache, except rewritten messages."""
+        last = None if current.hashes is None else self._latest.get(cache_key(current))
+        if current.hashes is None or last is None:
+            return ()
+        number, hashes = last
+        moved = explain_hashes(hashes, current.hashes, current.number - number)
+        is_rewritten = cache_key(current) in self._rewritten or _is_rewritten(current)
+        return tuple([cause for cause in moved if not (is_rewritten and cause.section == "messages")])
+
+
+class ToolCallSearch:
+    """Whether a log's history has a tool call; only entries since the first call are searched again."""
+
+    def __init__(self) -> None:
+        self._history: Vector[Entry] = Vector()  # the latest one that was searched
+        self._first_call: int | None = None  # its place in that history
+
+    def is_in(self, turn: Turn) -> bool:
+        """Return whether the history of a log's turn has a tool call; False for a recorded request."""
+        if turn.basis is None:
+            return False
+        history = turn.basis.entries
+        same = self._history.common(history)
+        if self._first_call is None or self._first_call >= same:
+            new = enumerate(history.since(same), same)
+            self._first_call = next((place for place, entry in new if isinstance(entry.item, ToolCall)), None)
+        self._history = history
+        return self._first_call is not None
+
+
+class LoggedChanges:
+    """Moves the changes of a log to the turn whose prompt has them.
+
+    A request that was never billed left no cache, so that the next turn has its changes. A compaction belongs to the
+    turn whose prompt it shortened: pi wrote one after a pause whose request still sent 372,732 tokens; a later one sent
+    46,657.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = deque[Turn](maxlen=_HELD)  # turns that were never billed, since the last one with usage
+        self.unbilled: tuple[Turn, ...] = ()  # those that waited for the turn that is compared now
+        self.delayed: tuple[Change, ...] = ()  # compactions that have not shortened a prompt yet
+
+    def move_to(self, turn: Turn, previous: Turn | None) -> Turn:
+        """Return the next turn with usage with the changes that its prompt has; turns that waited become `unbilled`."""
+        self.unbilled = tuple(self.waiting)
+        if self.waiting:
+            turns = [*self.waiting, turn]
+            self.waiting.clear()
+            changes = tuple([change for source in turns for change in without_model_change(source)])
+            turn = replace(turn, changes=changes, signs=tuple([sign for source in turns for sign in source.signs]))
+        if turn.basis is None or previous is None:
+            return turn
+        before, after = counts.prompt_tokens(previous.usage), counts.prompt_tokens(turn.usage)
+        compactions = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
+        if compactions and after >= before >= _LONG:
+            self.delayed = compactions
+            return replace(turn, changes=tuple([change for change in turn.changes if change not in compactions]))
+        if self.delayed and after and (after < before - counts.DROP or compactions):
+            delayed, self.delayed = self.delayed, ()
+            return turn if compactions else replace(turn, changes=(*turn.changes, *delayed))
+        return turn
+
+
+def without_model_change(turn: Turn) -> tuple[Change, ...]:
+    """Return a turn's changes except one of the model, as it is compared with another turn than the previous one."""
+    return tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
