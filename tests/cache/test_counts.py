@@ -59,6 +59,15 @@ def test_usage_that_contradicts_its_body_is_reported(breakpoints, usage, evidenc
     assert conflict is None or words in conflict.sentence()
 
 
+def test_tool_argument_named_document_hides_no_tokens():
+    """A tool's schema with a field `document` passed for a file, so its impossible usage was not reported."""
+    tools = [{"name": "open", "input_schema": {"type": "object", "properties": {"document": {"type": "string"}}}}]
+    usage = Usage(write_tokens=900)
+    assert contradiction(request_turn(usage=usage, tools=tools), SIZE) == BillUnlikeBody("no-breakpoint", 900)
+    tools.append({"type": "web_search_20250305", "name": "web_search"})
+    assert contradiction(request_turn(usage=usage, tools=tools), SIZE) is None
+
+
 THOUGHT = {"type": "thinking", "thinking": "", "signature": "c2ln" * 900}
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVs" * 900}}
 RULES = {"type": "text", "text": "Answer in one sentence. " * 150}  # 3,600 bytes

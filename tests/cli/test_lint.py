@@ -70,6 +70,16 @@ def test_prompt_under_minimum_has_nothing_to_lose():
     assert not [finding for finding in findings if "stake_tokens" in finding or "re-billed" in finding["message"]]
 
 
+@pytest.mark.parametrize(("version", "refused"), [("bedrock-2023-05-31", True), ("2023-06-01", False)])
+def test_version_of_a_bare_body_names_bedrock(version, refused):
+    """Bedrock refuses automatic caching; its body names no model, and was taken for Anthropic's (litellm#26320)."""
+    data = {**body(text()), "anthropic_version": version, "cache_control": MARK}
+    result = linted("--model", "claude-opus-4-8", put("a.json", dumps({**data, "model": None})))
+    codes = [row["code"] for row in result.json["findings"] if row["json_path"] == "cache_control"]
+    assert codes == ["LORE180"] * refused
+    assert result.code == int(refused)
+
+
 def test_bedrock_cache_points_do_not_count_in_paths():
     point = {"cachePoint": {"type": "default"}}
     content = [{"text": "a"}, point, {"text": ""}, point]

@@ -47,6 +47,22 @@ def test_document_without_its_own_breakpoint_is_named():
     )  # written, instead of read
 
 
+def test_beginning_of_a_block_that_then_differs_is_named():
+    """Instructions and the user's name in one block with a breakpoint: nothing was reported (pydantic-ai#3630)."""
+    bodies = [question(0, marked=False, on_document=True, document=f"{DOCUMENT}You serve {name}.")
+              for name in ("Ann", "Bob", "Cyd")]  # fmt: skip
+    (finding,) = shared(ask(*bodies))
+    assert (finding.json_path, finding.evidence.requests) == ("messages[0].content[0]", 2)
+    assert 8_900 < finding.evidence.tokens < 9_040
+    assert finding.evidence.inside == pytest.approx(len(DOCUMENT), abs=50)
+    assert finding.fix.startswith("Send the part that stays the same as a block of its own")
+    assert shared(ask(*(question(0, document=f"{name} {DOCUMENT}") for name in ("Ann", "Bob")))) == []
+    heads = [[{"type": "text", "text": f"{DOCUMENT}You serve {name}.", "cache_control": CACHE_CONTROL}]
+             for name in ("Ann", "Bob")]  # fmt: skip
+    (finding,) = shared(ask(*({**question(0, document="Look."), "system": head} for head in heads)))
+    assert (finding.json_path, finding.evidence.marked) == ("system[0]", "system[0]")
+
+
 def test_head_charged_to_a_changed_id_is_not_shared():
     """What precedes the id was counted twice: with the change, and as text without a breakpoint of its own."""
     bodies = [

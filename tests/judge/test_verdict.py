@@ -209,6 +209,21 @@ def test_loss_below_block_or_one_percent_is_note(lost, prompt, kind):
     assert ("hardly anything" in finding.message) == (kind != "waste")
 
 
+@each("words, usage, severity", [
+    (6, Usage(9_000), "note"), (400, Usage(9_000), "error"), (400, Usage(90_000), "note"), (6, None, "error"),
+])  # fmt: skip
+def test_small_loss_without_stated_reads_is_note(words, usage, severity):
+    """A server whose usage states no reads: by bytes 8 tokens followed the change, which was an error."""
+    previous, current = (
+        body("word " * words, *more, system=f"{LONG} {left} tokens left")
+        for left, more in (("14999436", ()), ("14958199", (assistant("two"), "three")))
+    )
+    verdict = judged(previous, current, usages=(usage, usage))
+    finding = next(candidate for _, candidate in findings_of(verdict.pair, PLACE) if candidate.is_break)
+    assert finding.lost_tokens
+    assert (finding.severity, "little-lost" in finding.qualifiers) == (severity, severity == "note")
+
+
 @each("last, actor", [
     ({"type": "tool_result", "tool_use_id": "t1", "content": "ok"}, "author"),
     ({"type": "text", "text": "Go."}, "user"),

@@ -320,10 +320,14 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
 
 # A provider makes tokens of these that the body does not hold: its own tools, files, pictures at an address.
 _UNSEEN_PARAMS = ("mcp_servers", "container", "previous_response_id", "conversation", "prompt", "cachedContent")
-_UNSEEN = pattern(
+_UNSEEN_TOOLS = (
     rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|bash_|computer|text_editor|memory_|tool_search'
-    rb"|file_search|code_interpreter|image_generation|mcp|local_shell|computer_use|server_tool_use|image|input_image"
-    rb'|image_url|document|input_file|file|compaction)|"(?:inlineData|inline_data|fileData|file_data)"'
+    rb"|file_search|code_interpreter|image_generation|mcp|local_shell"
+)
+_UNSEEN_IN_TOOL = pattern(_UNSEEN_TOOLS + rb")")  # its schema may have a field of any name, such as `document`
+_UNSEEN = pattern(
+    _UNSEEN_TOOLS + rb"|server_tool_use|image|input_image|image_url|document|input_file|file|compaction)"
+    rb'|"(?:inlineData|inline_data|fileData|file_data)"'
     rb'|"(?:document|image|video)"\s*:\s*\{'  # Bedrock
 )
 
@@ -331,7 +335,10 @@ _UNSEEN = pattern(
 def has_unseen(prompt: Prompt, searched: int | None = _SEARCHED) -> bool:
     """Return whether a provider adds tokens of files or tools that bytes (`searched` of each segment) do not show."""
     has_param = any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS)
-    return has_param or any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
+    return has_param or any(
+        (_UNSEEN_IN_TOOL if segment.section == "tools" else _UNSEEN).search(segment.data[:searched])
+        for segment in prompt
+    )
 
 
 _MOST_BYTES = 16  # bytes per token: no more than 9.8 in 97 captured requests without pictures and files

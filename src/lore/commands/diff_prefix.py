@@ -20,7 +20,7 @@ from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.chains.chain import ComparedChain
-from lore.judge.findings import findings_of
+from lore.judge.findings import turn_findings
 from lore.judge.messages import MASKED
 from lore.judge.pairs.corrections import ChainState, add_prices, drop_loss_below_minimum
 from lore.judge.pairs.pair import Pair
@@ -383,7 +383,7 @@ class PairFigures:
             relation=overlap.name_relation(*prompts, pair.overlap),
             divergence=overlap.find_divergence(*prompts, pair.overlap, pair.bytes.common),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
-            causes=causes_of((finding for _, finding in findings_of(pair, place)), redact=self._redact),
+            causes=causes_of(turn_findings(pair, place), redact=self._redact),
             caches=list(caches), billed=None if usage is None else results.UsageResult.of(usage),
             verdict=None if verdict is None else results.copy_fields(results.VerdictResult, verdict),
             problems=list(problems), chain=pair.current.chain if with_turn else None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     # isort: off
     from lore.judge.base import TurnVerdict as TurnVerdict
     from lore.judge.prices import sum_ints as sum_ints, date_of as date_of
-    from lore.judge.findings import findings_of as findings_of
+    from lore.judge.findings import turn_findings as turn_findings
     from lore.judge.sums import RunningSums as RunningSums
     from lore.judge.totals import FileResult as FileResult
 

@@ -5,14 +5,14 @@ The rules of chains and `totals` call this; a project's settings change the find
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from lore.cache.counts import ONE_HOUR
-from lore.judge.messages import in_words
-from lore.judge.pairs.pair import BY_USAGE, Pair, is_remark, lost_tokens
+from lore.judge.messages import in_words, message_of
+from lore.judge.pairs.pair import BY_USAGE, KINDS, Pair, is_remark, lost_tokens
 from lore.judge.prices import paid_again
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
@@ -20,10 +20,12 @@ from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of
 from lore.model.deferred import pattern, sha256
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import raw_members
-from lore.model.results import Finding, SecondaryCause
+from lore.model.results import CauseResult, Finding, SecondaryCause
 from lore.model.turn import Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.overlap import PromptPlace, locate_between, locate_difference
+
+AnyCause = TypeVar("AnyCause", Finding, CauseResult)
 
 # Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
 _NUMBERED = pattern(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
@@ -117,6 +119,36 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
         )  # fmt: skip
         findings.append((cause, replace(bare, **_override_fields(bare, pair, cause))))
     return findings
+
+
+def turn_findings(pair: Pair, place: Place) -> list[Finding]:
+    """Return the findings of a pair as every command shows them: the loss of a cache break is in one of them."""
+    return with_one_loss([finding for _, finding in findings_of(pair, place)])
+
+
+def with_one_loss(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of one turn; of the causes of its cache break only the leading one keeps the loss."""
+    leading = leading_of(findings)
+    return [
+        finding if finding is leading or not (finding.is_break and finding.lost_tokens) else _without_loss(finding)
+        for finding in findings
+    ]
+
+
+def leading_of(causes: Iterable[AnyCause]) -> AnyCause | None:
+    """Return the cause of a turn's cache break that has its loss: of the worst kind, the one that lost most."""
+    return max((cause for cause in causes if cause.is_break), key=weight_of, default=None)
+
+
+def weight_of(cause: Finding | CauseResult) -> tuple[int, int]:
+    """Return the weight of a cause of a cache break; the heaviest leads."""
+    return KINDS.index(cause.kind), cause.lost_tokens or 0
+
+
+def _without_loss(finding: Finding) -> Finding:
+    qualifiers = (*finding.qualifiers, "counted-once")
+    lossless = replace(finding, lost_bytes=None, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
+    return replace(lossless, message=finding.message and message_of(lossless))
 
 
 def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:

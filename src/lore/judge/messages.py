@@ -108,7 +108,7 @@ _QUALIFIERS = {
     "same-to-the-api": "but the provider documents both as one value: nothing is lost by it",
     "read-ends-there": "so this model takes the two for different content",
     "nothing-lost": "but usage shows that nothing was lost",
-    "little-lost": "but usage shows that hardly anything was lost (under 1 % of the prompt, or one cache block)",
+    "little-lost": "but hardly anything was lost (under 1 % of the prompt, or one cache block)",
     "under-minimum": "nothing was lost: such a short prompt is not cached",
     "outside-the-prefix": "but tools with defer_loading are not part of the cached prefix: nothing was lost",
     "counted-once": "its loss is counted with another cause of the same cache break",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from operator import itemgetter
 from typing import Any, TypeVar, cast
@@ -28,9 +28,7 @@ from lore.cache.counts import LONG_PROMPT, total
 from lore.errors import LoreError, Where
 from lore.judge.base import RULES, TurnVerdict
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
-from lore.judge.findings import findings_of_problems, lasting_id
-from lore.judge.messages import message_of
-from lore.judge.pairs.pair import KINDS
+from lore.judge.findings import AnyCause, findings_of_problems, lasting_id, leading_of, with_one_loss
 from lore.judge.policy import BudgetEntries, Decision, Ruling, decide_pair
 from lore.judge.prices import sum_known
 from lore.model.canonical import text_of
@@ -41,7 +39,6 @@ from lore.model.ledger import Ledger
 from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.turn import Turn
 
-AnyCause = TypeVar("AnyCause", Finding, CauseResult)
 Entry = TypeVar("Entry")
 VERSION = 10  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
@@ -274,36 +271,24 @@ def count_findings(decided: Iterable[Decision], summary: Summary, costs: Costs) 
 
 def count_losses(findings: Iterable[AnyCause], summary: Summary) -> AnyCause | None:
     """Add the losses of one turn to `summary`; return the leading cause of its cache break, if it has one."""
-    breaking = list[AnyCause]()
-    for finding in findings:
-        if finding.is_break:
-            breaking.append(finding)
-        elif finding.lost_tokens:
+    every = list(findings)
+    for finding in every:
+        if finding.lost_tokens and not finding.is_break:
             _add_loss(summary, "missed", finding)
-    if not breaking:
+    leading = leading_of(every)
+    if leading is None:
         return None
-    leading = max(breaking, key=weight_of)
     summary.breaks += 1
     setattr(summary, leading.kind, getattr(summary, leading.kind) + 1)
     _add_loss(summary, "unexplained" if leading.kind == "unattributable" else leading.kind, leading)
     if leading.kind == "unattributable":
         summary.unexplained = summary.unattributable
-        reasons = dict.fromkeys((out.reason for finding in breaking for out in finding.ruled_out if out.out), 1)
+        reasons = dict.fromkeys(
+            (out.reason for finding in every if finding.is_break for out in finding.ruled_out if out.out), 1
+        )
         summary.ruled_out = Counter(summary.ruled_out) + Counter(reasons)
     summary.lost_tokens = summary.waste_tokens + summary.unexplained_tokens
     return leading
-
-
-def _with_one_loss(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the findings of one turn; of the causes of its cache break only the leading one keeps the loss."""
-    leading = max((finding for finding in findings if finding.is_break), key=weight_of, default=None)
-    for finding in findings:
-        if finding is leading or not finding.is_break or not finding.lost_tokens or not finding.message:
-            yield finding
-            continue
-        qualifiers = (*finding.qualifiers, "counted-once")
-        lossless = replace(finding, lost_bytes=None, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
-        yield replace(lossless, message=message_of(lossless))
 
 
 def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> None:
@@ -313,11 +298,6 @@ def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> No
     setattr(summary, dollars, _add_dollars(getattr(summary, dollars), finding.lost_dollars))
     summary.estimated_tokens = Counter(summary.estimated_tokens) + Counter({name: estimated})
     summary.unpriced_tokens = Counter(summary.unpriced_tokens) + Counter({name: unpriced})
-
-
-def weight_of(finding: Finding | CauseResult) -> tuple[int, int]:
-    """Return the weight of a cause of a cache break: the heaviest leads, and the loss counts as its own."""
-    return KINDS.index(finding.kind), finding.lost_tokens or 0
 
 
 def _measure_loss(finding: Finding | CauseResult) -> tuple[int, int, int]:
@@ -408,7 +388,7 @@ class RunTotals:
                         known_codes.add(finding.code)
                 self.failed = count_findings(decisions, result.summary, self._costs) or self.failed
                 self._count_against_budgets(decisions, result.limited)
-                self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]), place)
+                self._keep(with_one_loss([decided.finding for decided in decisions if not decided.out]), place)
         self._count(result)
         if (unseen := result.unseen) is not None:
             self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
@@ -442,8 +422,7 @@ class RunTotals:
 
     def _count_against_budgets(self, decisions: Iterable[Decision], limited: BudgetEntries) -> None:
         """Count the cache break of a turn, if it has an unexpected one that is not ignored, exempted or known."""
-        breaks = [finding for finding, out, _ in decisions if finding.is_break and out in ("", "unselected")]
-        leading = max(breaks, key=weight_of, default=None)
+        leading = leading_of(finding for finding, out, _ in decisions if out in ("", "unselected"))
         if leading is not None and leading.kind != "expected":
             self.used["max_breaks", limited.max_breaks] += 1
             self.used["max_lost_tokens", limited.max_lost_tokens] += leading.lost_tokens or 0

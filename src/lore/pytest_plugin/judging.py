@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 
 from lore.errors import LoreError, did_you_mean, kind_of, nearest_name
 from lore.judge.base import RULES
-from lore.judge.findings import finding, findings_of
+from lore.judge.findings import finding, findings_of, with_one_loss
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Place
@@ -197,7 +197,7 @@ def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: boo
         findings = [found for _, found in findings_of(pair, PLACE)]
         findings += [found for rule in RULES.values() for found in rule.pair(pair, PLACE)]
         codes.update(found.code for found in findings)
-        failing = [found for found in findings if _is_failing(found, pair)]
+        failing = with_one_loss([found for found in findings if _is_failing(found, pair)])
         unmarked = _find_missing_breakpoints(pair) if expects_breakpoints else None
         shown = pair if failing else None
         if unmarked is not None and all(found.code != unmarked.code for found in failing):

@@ -27,7 +27,7 @@ from lore.formats.registry import row_of
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.events import Usage
+from lore.model.events import Call, Usage
 from lore.model.jsonslice import raw_members
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
 from lore.model.providers import ENGINES, UNKNOWN, model_in, provider_of
@@ -122,12 +122,22 @@ class RequestRecording(Recording):
         chain, number = self._chains.add(prompt, exchange)
         return Turn(
             chain, number, prompt, sent=exchange.at, answered=exchange.answered,
-            usage=_without_uncounted_writes(exchange, prompt), verdict=exchange.verdict, call=exchange.call,
+            usage=_without_uncounted_writes(exchange, prompt), verdict=exchange.verdict,
+            call=_with_platform(exchange.call, prompt),
             line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
             given_up=self._chains.given_up, response_id=_copy_name(prompt, exchange), ended=exchange.ended,
             generated=partial(_read_answer, prompt, exchange.output) if exchange.output else None,
         )  # fmt: skip
+
+
+def _with_platform(call: Call, prompt: Prompt) -> Call:
+    """Return what is known of a request; of one without an endpoint `anthropic_version` names Bedrock or Vertex."""
+    version = prompt.params.get("anthropic_version", b"")
+    platform = next((name for name in ("bedrock", "vertex") if version.startswith(b'"' + name.encode() + b"-")), "")
+    if not platform or call.endpoint or call.answered_by:
+        return call
+    return msgspec.structs.replace(call, answered_by=platform)
 
 
 def _without_uncounted_writes(exchange: Exchange, prompt: Prompt) -> Usage | None:

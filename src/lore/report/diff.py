@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from lore.judge.findings import leading_of
 from lore.judge.prices import sum_known
-from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_share
 from lore.model.results import CauseResult, DiffResult, PromptLengths
@@ -37,7 +37,7 @@ class DiffWriter:
 
     def write(self, diff: DiffResult) -> None:
         """Write the next comparison if it is to be shown."""
-        leading = max((cause for cause in diff.causes if cause.is_break), key=weight_of, default=None)
+        leading = leading_of(diff.causes)
         if diff.turn is not None:  # a pair of a session
             self._pairs += 1
             self._problems += len(diff.problems)
@@ -55,7 +55,7 @@ class DiffWriter:
         if _is_outside_recorded_bytes(diff):
             first, last = last, first
         first(diff)
-        self._write_causes(diff, leading)
+        self._write_causes(diff)
         last(diff)
         self._write_end(diff)
         if not self._verbose:
@@ -112,7 +112,7 @@ class DiffWriter:
                 parts = ("…" + text[:shared], "dim"), (text[shared:], style), ("…" if text else "(ends here)", "dim")
                 self._out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
-    def _write_causes(self, diff: DiffResult, leading: CauseResult | None) -> None:
+    def _write_causes(self, diff: DiffResult) -> None:
         """Write each cause with its cost and its fix; a cause that an earlier pair has is written in short."""
         for cause in diff.causes:
             message, evidence = cause.message, cause.evidence
@@ -127,9 +127,7 @@ class DiffWriter:
             for ground in grounds:
                 if diff.verdict is None or not ground.startswith("also seen: the provider reports"):  # a row has it
                     self._write_row("", ground)
-            if cause.is_break and cause is not leading:
-                self._write_row("", "its loss is counted with another cause of this cache break")
-            elif cause.lost_tokens:
+            if cause.lost_tokens:
                 size = f"; {counted(cause.lost_bytes or 0, 'byte')} of the previous prompt follow the change"
                 is_shown = cause.tokens != "recorded" and cause.lost_bytes
                 self._write_row("", format_loss(cause) + (size if is_shown else ""), "bold")

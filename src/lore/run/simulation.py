@@ -33,7 +33,7 @@ from lore.formats.registry import lacks_of
 from lore.judge import what_if
 from lore.judge.agreement import MissingPrices, Reliability, SimulatedSums, Transition
 from lore.judge.base import TurnVerdict
-from lore.judge.findings import findings_of
+from lore.judge.findings import leading_of, turn_findings
 from lore.judge.prices import CURRENCY, paid_again, price_of, speed_surcharge, surcharge_of
 from lore.judge.sums import Copies, Sums
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn, turns_of
@@ -169,8 +169,9 @@ def _result(
 ) -> SimulatedTurn:  # fmt: skip
     """Return a turn as it is reported; its leading cause comes first."""
     turn, usage = verdict.turn, verdict.turn.usage
-    findings = [] if verdict.pair is None else findings_of(verdict.pair, place.of(turn))
-    findings.sort(key=lambda pair: pair[0] is not verdict.leading)
+    findings = [] if verdict.pair is None else turn_findings(verdict.pair, place.of(turn))
+    leading = leading_of(findings)
+    findings.sort(key=lambda finding: finding is not leading)
     return SimulatedTurn(
         turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=cache or None,
         predicted=PredictedResult(
@@ -180,7 +181,7 @@ def _result(
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
         other_passes=UsageResult.of_other_passes(usage),
         verdict=None if turn.verdict is None else copy_fields(VerdictResult, turn.verdict),
-        causes=causes_of((finding for _, finding in findings), redact=redact), cost=cost,
+        causes=causes_of(findings, redact=redact), cost=cost,
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 
 from lore.errors import LoreError, reason_of
 from lore.formats import LoreCapture
-from lore.judge import RunningSums, TurnVerdict, findings_of
+from lore.judge import RunningSums, TurnVerdict, turn_findings
 from lore.model import CODES, LastBreak, LedgerRow, Place, format_money
 from lore.recording import Opened, Options, Problems, UnrecognisedError, load_plugins, show
 from lore.report import counted, in_shell, local_time, percent, visible, worded_break
@@ -158,7 +158,7 @@ def _print_verdicts(ended: Connection, path: str, begin: int, dated: Dated, cont
             refused = verdict.turn.call.status if verdict.turn.failed else None
             say(live_line(row, broken, content=content, refused=refused))
             if content and verdict.pair is not None:
-                for _, finding in findings_of(verdict.pair, Place(path, audience="author")):
+                for finding in turn_findings(verdict.pair, Place(path, audience="author")):
                     say(f"    {finding.message}")
     except UnrecognisedError:  # no request was recorded
         return

@@ -273,21 +273,23 @@ def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
 
 
 def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
-    """Return the pair with `little-lost` causes if usage shows that it lost less than a block, or 1 % of the prompt.
+    """Return the pair with `little-lost` causes if it lost less than a block, or 1 % of the prompt, by its usage.
 
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
     and is expected. Without reported writes usage shows no loss so small: less than a block counts, but not 0 tokens.
+    Of a request whose usage states no reads, bytes show the loss. Requests without usage are not excused.
     """
     usage, lead = pair.current.usage, pair.leading
-    if lead is None or usage is None or counts.first_pass_read(usage) is None:
+    if lead is None or usage is None:
         return pair
     tokens, _source = lost_tokens(pair, lead)
-    block, limit = counts.block_tokens(pair.previous), 0.0
-    if counts.bills_writes(pair.previous):
+    block, limit, states_reads = counts.block_tokens(pair.previous), 0.0, counts.first_pass_read(usage) is not None
+    if counts.bills_writes(pair.previous) or not states_reads:
         limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
     elif tokens:
         limit = block
-    if pair.short is None or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):
+    is_unknown = pair.short is None if states_reads else not tokens
+    if is_unknown or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
     changes: dict[str, Any] = {"override": "expected"} if pair.uncacheable or tokens < block else {}

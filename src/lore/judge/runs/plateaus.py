@@ -58,7 +58,9 @@ from lore.model.evidence import SharedBlock
 from lore.model.evidence.runs import PlateauReason, ReadPlateau
 from lore.model.providers import ENGINES, LLAMA_CPP
 from lore.model.results import Finding
-from lore.model.turn import Turn
+from lore.model.turn import Segment, Turn
+from lore.model.vector import common_prefix
+from lore.prefix.blocks import block_of
 from lore.prefix.chains import cache_scope
 from lore.prefix.overlap import byte_size, count_shared_segments, iterate_from
 
@@ -289,6 +291,14 @@ class _SharedBeginning(Struct, frozen=True):
     unread: _Unread = _Unread()
 
 
+def _count_shared_text(before: Segment | None, current: Segment | None) -> int:
+    """Return the number of bytes with which two blocks of text begin alike; 0 for any others."""
+    if before is None or current is None or before.kind != current.kind or current.section != before.section:
+        return 0
+    is_text = current.kind == "text" or (current.kind == "block" and block_of(current).kind == "text")
+    return common_prefix(before.data, current.data) if is_text else 0
+
+
 class Siblings:
     """Compare the first requests of the chains of one recording: whatever they share."""
 
@@ -311,19 +321,28 @@ class Siblings:
             if pause is None or not 0 <= pause <= FIVE_MINUTES or cache_scope(earlier) != cache_scope(turn):
                 continue
             before, common = earlier.prompt, count_shared_segments(earlier.prompt, prompt)
+            place, inside = common, _count_shared_text(before.segment_at(common), prompt.segment_at(common))
+            if inside < least * per_token:
+                inside = 0
             # without the envelope of the message in which they part
-            while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
+            while (
+                common
+                and not inside
+                and (last := prompt.segment_at(common - 1)) is not None
+                and last.kind == "envelope"
+            ):
                 common -= 1
             ends = [*[place + 1 for place in before.breakpoints], *([before.stable] if before.auto_breakpoint else [])]
             covered = max([end for end in ends if end <= common], default=0)
             tokens, covered_tokens = (
-                round(sum(map(byte_size, islice(prompt, end))) / per_token) for end in (common, covered)
+                round((sum(map(byte_size, islice(prompt, end))) + more) / per_token)
+                for end, more in ((common, inside), (covered, 0))
             )
             lost = tokens - max(covered_tokens, read or 0)
-            if common and lost >= least:  # the latest one whose beginning this request shares and paid for again
-                path = path_at(prompt, common - 1)
+            if common + inside and lost >= least:  # the latest one whose beginning this request shares and paid for
+                path = path_at(prompt, place if inside else common - 1)
                 marked = next((path_at(prompt, place) for place in prompt.breakpoints if place >= common), "")
-                new = _SharedBeginning(turn, SharedBlock(tokens - covered_tokens, 0, path, marked))
+                new = _SharedBeginning(turn, SharedBlock(tokens - covered_tokens, 0, path, inside, marked))
                 shared = self._shared.get((turn.model, path), new)
                 block = replace(shared.block, requests=shared.block.requests + 1)
                 unread = shared.unread.plus(turn, lost, self._rules)

@@ -22,13 +22,16 @@ class SharedBlock(EvidenceFact, frozen=True):
     """Requests of different conversations begin alike, and no breakpoint is at the end of what they share."""
 
     words = (
-        "{requests:count request} paid the full price of about {tokens:,} tokens up to {path}, with which a request of "
-        "another conversation had begun: no breakpoint is at the end of them{marked:?; the next one, on {marked}, "
-        "covers text that differs}"
+        "{requests:count request} paid the full price of about {tokens:,} tokens up to {inside:?byte {inside:,} of }"
+        "{path}, with which a request of another conversation had begun: {inside:?a breakpoint is possible only at the "
+        "end of a block|no breakpoint is at the end of them}{marked:?; the next one, on {marked}, covers text that "
+        "differs}"
     )
+    fix_word = "{inside:?split}"
     tokens: int  # that they share after the last breakpoint in it
     requests: int  # that paid for them again
-    path: JsonPath  # of the last segment that they share
+    path: JsonPath  # of the last segment that they share, or share the beginning of
+    inside: int = 0  # bytes of it that they share; 0: all of it
     marked: JsonPath = ""  # of the first breakpoint after it; empty: there is none
 
 

@@ -115,9 +115,12 @@ class CauseResult(Struct, frozen=True):
     actor: str  # who can fix it: `author`, `user`, `provider` or `nobody`
     also: tuple[SecondaryCause, ...]  # other causes that were found with this one
     ruled_out: tuple[RuledOut, ...]  # reasons that were examined, and whether they are ruled out
-    # from the change to the end of what the previous request wanted cached; 0 if bytes do not show the cause
+    # from the change to the end of what the previous request wanted cached; 0 if bytes do not show the cause; null as
+    # `lost_tokens` is
     lost_bytes: int | None
-    lost_tokens: int | None  # tokens that were cached and not read again
+    # tokens that were cached and not read again; null if unknown, or if another cause of the same cache break has the
+    # loss (`counted-once`)
+    lost_tokens: int | None
     tokens: str | None  # whether the lost tokens are recorded, counted or estimated
     fix: str  # what `actor` can do about it
     is_break: bool = True  # tokens that should have been read from the cache were not

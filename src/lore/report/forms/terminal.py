@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
+from lore.judge.findings import weight_of
 from lore.judge.messages import message_of
 from lore.judge.prices import sum_known
-from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED
 from lore.model.evidence import OverBudget, ProviderSaid, ReadPlateau
 from lore.model.fact import format_money
