@@ -199,7 +199,7 @@ def test_compact_keeps_recent_messages():
     assert session.compact("The user asked.", keep=2) == 6
     session.user("question 4")
     assert spoken(session) == [["The user asked."], ["question 3"], ["answer 3"], ["question 4"]]
-    assert dump_state(Session.read(session.log()).state) == dump_state(session.state)
+    assert Session.read(session.log()).state == session.state
 
 
 def test_messages_are_the_conversation_after_a_compaction():

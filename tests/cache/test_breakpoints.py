@@ -99,6 +99,12 @@ def test_prompts_under_the_minimum_are_not_cached():
     assert (short.read, short.write, short.uncached) == (0, 0, 32)
 
 
+@pytest.mark.parametrize(("minimum", "read"), [(40, 40), (50, 0)])
+def test_shared_beginning_under_the_minimum_is_not_read(minimum, read):
+    requests = [request([piece("a", 40), piece(tail, 100)], breakpoints=[0, 1], chain=tail) for tail in "xy"]
+    assert reads("anthropic", requests, rules({**NOW, "minimum_tokens": minimum})) == [0, read]
+
+
 def test_openai_5_6_changed_tail_reads_nothing():
     requests = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[1]) for tail in "xyz"]
     predictions = predicted("openai-breakpoint", requests, rules(SOL))

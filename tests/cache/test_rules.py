@@ -266,7 +266,11 @@ def test_model_names_are_normalised(spelled, name):
     ("x.openai.azure.com/openai/responses", "my-deployment", "openai-responses", ("openai", "azure")),
     ("openrouter.ai/api/v1", "moonshotai/kimi-k3", "openai-chat", ("moonshot", "openrouter")),
     ("", "litellm_proxy/claude-3-5-sonnet-20241022", "openai-chat", ("anthropic", "")),
+    ("", "bedrock/anthropic.claude-sonnet-4-6", "openai-chat", ("anthropic", "bedrock")),
+    ("", "vertex_ai/claude-sonnet-4-6", "openai-chat", ("anthropic", "vertex")),
+    ("", "google/gemini-3.1-pro", "openai-chat", ("gemini", "")),
     ("localhost:8000/v1", "claude-opus-5", "anthropic", ("", "")),
+    ("localhost:8000/v1", "bedrock/claude-opus-5", "anthropic", ("", "")),
     ("", None, "anthropic", ("", "")),
 ])  # fmt: skip
 def test_maker_is_provider_and_cloud_is_platform(endpoint, model, dialect, expected):

@@ -200,6 +200,14 @@ def test_longer_lifetime_must_come_first(head, last, codes):
     assert defect_codes(claude(entry("user", text()), system=[text(LONG, head)], cache_control=last)) == codes
 
 
+@each("last, marks, code", [(HOUR, 1, "LORE181"), (MARK, 4, "LORE152")])
+def test_answered_request_was_not_refused(last, marks, code):
+    blocks = [text(str(n), last) for n in range(marks)]
+    case = claude(entry("user", *blocks), system=[text(LONG, MARK)])
+    assert only_defect(case, code).kind is None  # the code's own: waste
+    assert only_defect(replace(case, usage=Usage(1, 0, 0, 1)), code).kind == "unattributable"
+
+
 def test_fifth_breakpoint_is_a_defect():
     blocks = [text(str(n), MARK) for n in range(4)]
     assert defect_codes(claude(entry("user", *blocks))) == ["LORE152"]

@@ -8,6 +8,7 @@ from judge.captures import SYSTEM, call, judged
 from judge.foretelling import CACHE_CONTROL, PLACE, answered_turn, bill
 from lore.model.turn import Call
 from lore.run.rules import Dated
+from model.making import parsed
 
 DOCUMENT = "The harbour was built in the north, and its cranes are moved by hand. " * 600  # some 9,000 tokens
 
@@ -61,6 +62,32 @@ def test_beginning_of_a_block_that_then_differs_is_named():
              for name in ("Ann", "Bob")]  # fmt: skip
     (finding,) = shared(ask(*({**question(0, document="Look."), "system": head} for head in heads)))
     assert (finding.json_path, finding.evidence.marked) == ("system[0]", "system[0]")
+
+
+def openai_question(number, model="gpt-5.6-sol", **fields):
+    """Return a request with a document for instructions and a question; `fields` are of the document."""
+    document = [{"type": "input_text", "text": DOCUMENT, **fields}]
+    question = [{"type": "input_text", "text": f"Question {number}: what does it say?"}]
+    items = [{"role": role, "content": content} for role, content in (("developer", document), ("user", question))]
+    return {"model": model, "prompt_cache_key": "k", "input": items}
+
+
+MARKED = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+
+
+@each("fields, model, codes", [
+    ({}, "gpt-5.6-sol", ["LORE172"]),
+    (MARKED, "gpt-5.6-sol", ["LORE307"]),  # marked, and nothing is read all the same
+    ({}, "gpt-5.1", ["LORE307"]),
+])  # fmt: skip
+def test_openai_requests_share_an_unmarked_beginning(fields, model, codes):
+    bodies = [openai_question(number, model, **fields) for number in range(4)]
+    judge = Dated().judge()
+    for turn, body in zip(ask(*bodies), bodies, strict=True):
+        judge.turn(replace(turn, source=parsed(body, "openai-responses")))
+    found = [finding for finding in judge.finish(PLACE) if finding.code in ("LORE172", "LORE307")]
+    assert [finding.code for finding in found] == codes
+    assert found[0].lost_tokens == pytest.approx(3 * 9_000, rel=0.02)
 
 
 def test_head_charged_to_a_changed_id_is_not_shared():

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put, session
+from judge import captures
+from judge.captures import asks, call, text
 from lore.errors import LoreError
 from lore.recording import corpus
 from lore.run.checking.check import check
@@ -67,6 +69,13 @@ def test_check_says_that_nothing_was_compared(desk):
     message = "nothing was compared: each conversation has one request"
     assert (lore("check", put("one.jsonl", first)).code, message in lore("check", "one.jsonl").err) == (0, True)
     assert message not in lore("check", put("two.jsonl", first, second)).err
+
+
+def test_check_of_failed_requests_says_nothing_was_compared(desk):
+    limited = [call(n, asks(text("user", "Go.")), None, status=429, type="error") for n in range(3)]
+    captures.put(desk, *limited)
+    result = lore("check", "calls.jsonl")
+    assert (result.code, result.err) == (0, "nothing was compared: no conversation has two answered requests\n")
 
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n"

@@ -97,6 +97,29 @@ def test_a_stream_says_what_a_whole_response_says(dialect, kind):
     assert usage.uncached_tokens == (3 if dialect == "anthropic" else 13)
 
 
+MESSAGES = {  # as a part of a response holds them
+    "anthropic": {"role": "assistant", "content": [{"type": "text", "text": "Hi."}]},
+    "openai-chat": {"role": "assistant", "content": "Hi."},
+    "openai-responses": {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]},
+    "gemini": {"role": "model", "parts": [{"text": "Hi."}]},
+    "bedrock": {"role": "assistant", "content": [{"text": "Hi."}]},
+}
+
+
+@dialects
+def test_message_alone_is_an_answer(dialect):
+    assert reply_of(MESSAGES[dialect], dialect).text == "Hi."
+
+
+@dialects
+def test_list_of_whole_answers_is_no_stream(dialect):
+    """Each was read as a chunk, and its text was lost."""
+    responses = [] if dialect == "gemini" else [ANSWERS[dialect](1, "Hi.", [], 100, 90)]  # Gemini's chunks are such
+    for answer in (MESSAGES[dialect], *responses):
+        with pytest.raises(LoreError, match="list of whole answers"):
+            reply_of([answer], dialect)
+
+
 def test_stream_inside_boto3_response_is_read():
     assert reply_of({"stream": iter(STREAMS["bedrock"]), "ResponseMetadata": {}}, "bedrock").text == "Let me look."
 

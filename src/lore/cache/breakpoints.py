@@ -79,6 +79,8 @@ class Breakpoints:
             if position(breakpoint.place) * (1.0 if billed_at(breakpoint.place) is not None else NEARLY) >= least
         ])  # fmt: skip
         hit, reason = self._find_hit(request, path, breakpoints)
+        if hit >= 0 and billed_at(hit) is None and position(hit) < least:
+            hit, reason = -1, f"below the minimum of {int(least):,} tokens"
         self._pending = _Pending(request, path, hit)
         prediction = self._predict_counts(request, breakpoints, hit, reason)
         self._update_entries(request, path, breakpoints, hit)

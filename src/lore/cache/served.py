@@ -36,7 +36,8 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
     `answered_by` is the gateway's name for the provider that answered: that one's cache was used. It counts
     only without an endpoint, or if the endpoint is a gateway or not listed. An inference engine (vLLM, SGLang, …)
     always counts: it is the provider, without a platform, whatever model it runs. If another provider answered, a
-    gateway that is itself a platform stays the platform.
+    gateway that is itself a platform stays the platform. Without an endpoint, the model's name may begin with the
+    platform (`bedrock/…`), as LiteLLM writes it.
     """
     if answered_by in ENGINES:
         return Served(answered_by, "")
@@ -46,6 +47,9 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
         if answers not in PLATFORMS:
             return Served(answers, host if host in PLATFORMS else "")
         host = answers
+    if host == UNKNOWN and not endpoint:
+        prefix = (model or "").partition("/")[0].lower()
+        host = {"vertex_ai": "vertex"}.get(prefix, prefix if prefix in PLATFORMS else UNKNOWN)
     if host in PLATFORMS:
         maker = provider_of("", normal_name(model), "")
         return Served(maker or ("openai" if host == "azure" else UNKNOWN), host)

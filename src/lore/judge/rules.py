@@ -413,7 +413,7 @@ CHAINS = (
 )  # fmt: skip
 RECORDINGS = (
     Step((Code.SHARED_BLOCK_UNMARKED,), Siblings,
-         "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation)."),
+         "A request reads what an earlier one wrote at a breakpoint, nothing in between (their documentation)."),
     Step((Code.READ_PLATEAU,), Beginnings,
          "vllm-ascend 0.26 with blocks of 4,096 tokens read nothing of 2,000 that all requests share."),
 )  # fmt: skip

@@ -147,6 +147,10 @@ class Index:
         self.has_repeated_calls = len(self.call_numbers) < len(calls)
         self.removed: list[int] = []  # numbers of removed items, ascending
 
+    def __eq__(self, other: object) -> bool:
+        """Return True for any index or None: whether states are equal depends on their entries."""
+        return other is None or isinstance(other, Index)
+
     def place(self, uuid: str) -> int | None:
         """Return the place of the item of this uuid; None if the timeline has none."""
         return self._place(self.numbers.get(uuid))

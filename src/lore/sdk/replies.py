@@ -127,6 +127,8 @@ def _reply_of_chunks(chunks: list[object], response: object, dialect: str, prefi
         members_of_events.append(members)
     if not events:
         raise LoreError("the stream has no chunks", hint="it was read before: give the list of its chunks")
+    if any(map(_is_whole, members_of_events)):  # its text would be lost: chunks hold it elsewhere
+        raise LoreError("this is a list of whole answers, not of a stream's chunks", hint="give the answer itself")
     shape = next((shape for members in members_of_events if (shape := _shape_of(members))), "")
     _check(shape, dialect, response, members_of_events[0])
     stopped = next(filter(None, (_stop_in(dialect, members) for members in reversed(members_of_events))), None)
@@ -199,9 +201,11 @@ def _type(members: dict[str, bytes], *begins: bytes) -> bool:
 
 _SHAPES: tuple[tuple[str, Callable[[dict[str, bytes]], bool]], ...] = (
     ("error", lambda members: _type(members, b'"error"')),
-    ("openai-responses", lambda members: _type(members, b'"response.') or members.get("output", b"")[:1] == b"["),
+    ("openai-responses", lambda members: _type(members, b'"response.') or members.get("output", b"")[:1] == b"["
+     or _block_type(members) in (b'"output_text"', b'"refusal"')),
     ("bedrock", lambda members: members.get("output", b"")[:1] == b"{" or any(name in members for name in _CONVERSE)
-     or ("usage" in members and b'"inputTokens"' in members["usage"])),
+     or ("usage" in members and b'"inputTokens"' in members["usage"])
+     or _block_type(members) == b""),
     ("gemini", lambda members: any(key in members for key in ("candidates", "usageMetadata", "usage_metadata",
                                                               "promptFeedback", "prompt_feedback", "parts"))),
     ("openai-chat", lambda members: "choices" in members or members.get("object", b"").startswith(b'"chat.')
@@ -216,6 +220,20 @@ def _is_message(members: dict[str, bytes]) -> bool:
     if members.get("role") not in (b'"assistant"', b'"model"'):
         return False
     return "usage" not in members and "stop_reason" not in members and "choices" not in members
+
+
+def _block_type(members: dict[str, bytes]) -> bytes | None:
+    """Return the type of the first block of a message, empty if it has none (Bedrock's); None without a block."""
+    content = members.get("content", b"")
+    blocks = array(content) if _is_message(members) and content[:1] == b"[" else ()
+    block = next((raw_members(block) for block in blocks), None)
+    return None if block is None else block.get("type", b"")
+
+
+def _is_whole(members: dict[str, bytes]) -> bool:
+    """Return whether this is a whole response, or a message, of an API whose chunks look different."""
+    is_response = members.get("object") in (b'"chat.completion"', b'"response"') or _type(members, b'"message"')
+    return is_response or members.get("output", b"")[:1] == b"{" or _is_message(members)
 
 
 _CALL_PIECE = b'"response.function_call_arguments.'  # of Responses, whose items are whole once they are done

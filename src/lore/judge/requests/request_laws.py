@@ -78,7 +78,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Fore
         rule = allowed_breakpoints(rules(), turn) or _ANY_API
         if rule.most and number > rule.most:
             at, count = prompt.breakpoints[-1], d.BreakpointsCount(number, rule.most)
-            yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
+            yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, _kind_if_answered(turn), at)
         yield from _find_unmarkable(turn, rule)
         if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
             yield _not_taken(turn, "parameters", "cache_control", "other-api", "cache_control")
@@ -86,7 +86,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Fore
         if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(prompt.params["cache_control"]):
             yield _not_taken(turn, "messages", path_at(prompt, len(prompt) - 1), "automatic-lifetime")
         elif rule.longest_first:
-            yield from _find_out_of_order(prompt)
+            yield from _find_out_of_order(turn)
     yield from _find_refused(turn, rules, foreign)
     yield from find_settings(turn, rules)
 
@@ -141,9 +141,13 @@ def _not_taken(
     turn: Turn, section: str, path: str, reason: d.Unmarkable, detail: str = "", at: int = -1, *, refuses: bool = True
 ) -> Broken:  # fmt: skip
     """Return that a breakpoint does not count, perhaps as an error (`refuses`)."""
-    # a request that was answered went through a gateway that removed the breakpoint, or to another API
-    kind: CauseKind | None = None if turn.usage is None and refuses else "unattributable"
+    kind = _kind_if_answered(turn) if refuses else "unattributable"
     return Broken(Code.BREAKPOINT_NOT_TAKEN, section, path, d.BreakpointNotTaken(reason, detail), kind, at)
+
+
+def _kind_if_answered(turn: Turn) -> CauseKind | None:
+    """Return the kind of what an API refuses: answered, it passed a gateway that mends it, or went to another API."""
+    return None if turn.usage is None else "unattributable"
 
 
 def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: bytes) -> d.Unmarkable | None:
@@ -235,8 +239,9 @@ def _field_in(segment: Segment) -> str:
     return "inside cachePoint" if any([*(raw_members(block) or {})] == ["cachePoint"] for block in blocks) else ""
 
 
-def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:
+def _find_out_of_order(turn: Turn) -> Iterator[Broken]:
     """Yield the first breakpoint that asks for a longer lifetime than one before it."""
+    prompt = turn.prompt
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     lives = [(at, _lifetime(value)) for at, value in marks]
     if prompt.auto_breakpoint:  # on the last block
@@ -245,7 +250,8 @@ def _find_out_of_order(prompt: Prompt) -> Iterator[Broken]:
         before, segment = prompt.segment_at(first), prompt.segment_at(at)
         if longer > shorter and before is not None and segment is not None:
             evidence = d.LifetimesOutOfOrder(longer, shorter, before.path)
-            yield Broken(Code.LIFETIMES_OUT_OF_ORDER, segment.section, segment.path, evidence, at=at)
+            kind = _kind_if_answered(turn)
+            yield Broken(Code.LIFETIMES_OUT_OF_ORDER, segment.section, segment.path, evidence, kind, at)
             return
 
 

@@ -16,8 +16,8 @@ DeepSeek V4 on vllm-ascend 0.26, whose blocks of 4,096 tokens kept no prompt of 
 `Siblings` finds beginnings of such first requests without a breakpoint at their end (LORE172). Rules: nothing is cached
 there without a breakpoint; an earlier request of the same model and place, sent within the lifetime of an entry, begins
 with the same segments; its last breakpoint within them covers less than they hold, by at least what the model caches;
-and the later request read no more than that breakpoint covers. Source: Anthropic's documentation: a request reads what
-an earlier one wrote at a breakpoint, nothing in between.
+and the later request read no more than that breakpoint covers. Source: Anthropic's documentation, and OpenAI's for
+GPT-5.6 and later: a request reads what an earlier one wrote at a breakpoint, nothing in between.
 """
 
 from __future__ import annotations
@@ -252,7 +252,8 @@ class Beginnings:
             return
         key = (cache_scope(turn), prompt.head)
         previous = self._beginnings.pop(key, None)
-        if read or needs_breakpoints(turn) or (pair is not None and pair.is_break):
+        is_unmarked = _reads_at_breakpoints(turn) and not prompt.breakpoints  # `Siblings` compares it
+        if read or needs_breakpoints(turn) or is_unmarked or (pair is not None and pair.is_break):
             return
         size, head = (sum(map(byte_size, part)) for part in (prompt, prompt.head))
         tokens = round(head / bytes_per_token(turn, size)) if size else 0
@@ -283,6 +284,11 @@ class Beginnings:
 # beginnings without a breakpoint
 
 
+def _reads_at_breakpoints(turn: Turn) -> bool:
+    """Return whether the cache of a turn reads nothing between two breakpoints."""
+    return needs_breakpoints(turn) or cache_of(turn, served_by(turn)) == "openai-breakpoint"
+
+
 class _SharedBeginning(Struct, frozen=True):
     """A beginning that several requests share."""
 
@@ -310,7 +316,7 @@ class Siblings:
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Compare the first request of a chain with earlier ones, unless its head was charged already."""
         prompt = turn.prompt
-        if turn.failed or turn.fidelity not in ("wire", "parsed") or prompt.partial or not needs_breakpoints(turn):
+        if turn.failed or turn.fidelity not in ("wire", "parsed") or prompt.partial or not _reads_at_breakpoints(turn):
             return
         size, read = sum(map(byte_size, prompt)), first_pass_read(turn.usage)
         is_compared = size and read is not None and (pair is None or not pair.is_break)
@@ -332,7 +338,9 @@ class Siblings:
                 and last.kind == "envelope"
             ):
                 common -= 1
-            ends = [*[place + 1 for place in before.breakpoints], *([before.stable] if before.auto_breakpoint else [])]
+            ends = [place + 1 for place in before.breakpoints]
+            if before.auto_breakpoint or not needs_breakpoints(earlier):
+                ends.append(before.stable)
             covered = max([end for end in ends if end <= common], default=0)
             tokens, covered_tokens = (
                 round((sum(map(byte_size, islice(prompt, end))) + more) / per_token)

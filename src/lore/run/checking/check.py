@@ -146,8 +146,10 @@ def _notes(
     for number, entry in enumerate(context.policy.per_path):
         if not any(map(PathPattern(entry.path).matches, judged_keys)) and not may_match(entry.path):
             yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
-    if 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
-        yield "nothing was compared: each conversation has one request"
+    if sums.turns and not sums.pairs and not totals.unjudged:
+        is_single = sums.turns == sums.chains
+        reason = "each conversation has one request" if is_single else "no conversation has two answered requests"
+        yield f"nothing was compared: {reason}"
     if sums.files and not sums.turns and not sums.copied and not totals.unjudged:
         yield f"nothing was judged: no answered request in {counted(sums.files, 'recording')}"
     if not sums.files and not totals.unjudged:
