@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from formats.calls import ASKED, exchange, judged, text
+from formats.calls import ASKED, URL, exchange, judged, text
 from helpers.each import each
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.http import headers_of, status_of
@@ -78,9 +78,10 @@ def test_other_methods_are_ignored(method):
 
 @pytest.mark.parametrize("url", [
     "https://example.com/telemetry", "https://api.openai.com/v1/embeddings", "https://x.test/v1beta/cachedContents",
+    f"{URL}/count_tokens", "https://x.test/v1beta/models/g:countTokens",
 ])  # fmt: skip
 def test_other_endpoints_are_ignored(url):
-    body = {"model": "m", "input": "hi"} if "telemetry" not in url else {"events": []}
+    body = {"events": []} if "telemetry" in url else ASKED if "ount" in url else {"model": "m", "input": "hi"}
     assert judged(url=url, request=text(body)) == []
 
 

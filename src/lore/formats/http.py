@@ -46,13 +46,15 @@ Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case
 
 _ASKING = ("POST", "WEBSOCKET", "")
-# Ends of the paths at which models answer or count tokens, of all providers and gateways.
+# Ends of the paths at which models answer, of all providers and gateways; and of paths that no model answers.
 ENDPOINT = pattern(
-    r"/(?:messages|completions?|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?"
-    r"|messages/count_tokens|responses/input_tokens)/?$"
-    r"|:(?:generateContent|streamGenerateContent|countTokens|rawPredict|streamRawPredict)$"
+    r"/(?:messages|completions?|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?|api/(?:chat|generate))/?$"
+    r"|:(?:generateContent|streamGenerateContent|rawPredict|streamRawPredict)$"
 )
-_OTHER = pattern(r"/(?:cachedContents|embeddings|moderations|files|batches|audio/\w+|images/\w+)/?$")
+_OTHER = pattern(
+    r"/(?:cachedContents|embeddings|moderations|files|batches|audio/\w+|images/\w+|count_tokens|responses/input_tokens)/?$"
+    r"|:countTokens$"
+)
 
 
 class Http(Struct, frozen=True):
@@ -90,7 +92,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         return []
     endpoint = endpoint_of(http.url, http.headers)
     is_call = http.fidelity is not None or ENDPOINT.search(endpoint) is not None
-    if not is_call and _OTHER.search(endpoint):
+    if _OTHER.search(endpoint):
         return []
     try:
         body, members = _open_body(http, is_call=is_call)
@@ -123,8 +125,14 @@ def exchanges_of(http: Http) -> list[Judged]:
         with_cost(usage, http.cost), answer.verdict, began if http.at is None else http.answered,
         http.response_id or answer.response_id, answer.output, call, http.ended,
     )  # fmt: skip
-    failed = failure_of(http, call.purpose)
+    failed = failure_of(http)
     return [exchange, *problems, failed] if failed else [exchange, *problems]
+
+
+def calls_without_content(http: Http, message: str) -> list[Judged]:
+    """Return the problem that no messages are recorded, and the call, whose request has none, if its usage is known."""
+    values = [value for value in exchanges_of(http) if isinstance(value, Problem) or value.usage is not None]
+    return [Problem(Code.CONTENT_NOT_RECORDED, message), *values]
 
 
 def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
@@ -158,16 +166,15 @@ _TRANSIENT = pattern(r"rate.?limit|tim(?:e|ed).?out|overloaded|cancel|generatore
 _QUOTED = 300  # characters of an answer
 
 
-def failure_of(http: Http, purpose: str = "") -> Problem | None:
+def failure_of(http: Http) -> Problem | None:
     """Return an API's message when it refused a request, or why there was no answer.
 
-    Nothing is returned for a failure that clients answer by sending the same request again, and for a refusal to count
-    tokens.
+    Nothing is returned for a failure that clients answer by sending the same request again.
     """
     endpoint = endpoint_of(http.url, http.headers) or "the API"
     if http.status is None and http.failure and not _TRANSIENT.search(http.failure[:_QUOTED]):
         return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {_mask_and_shorten(http.failure)}")
-    if http.status not in _REFUSED or http.status in _REPEATED or purpose == "count_tokens":
+    if http.status not in _REFUSED or http.status in _REPEATED:
         return None
     quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
     return Problem(
@@ -305,8 +312,6 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     purpose = _first_header(headers, ("x-claude-code-request-class",))
     if not purpose and visible_value(headers.get("x-claude-code-compaction", "")) not in ("", "0", "false"):
         purpose = "compaction"
-    if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
-        purpose = "count_tokens"
     betas, masked, start = list[str](), mask(header := headers.get("anthropic-beta", "")), 0
     for beta in header.split(","):  # masked whole, since a credential may contain a comma
         betas.append(masked[start : start + len(beta)].strip())
