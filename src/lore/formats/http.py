@@ -162,7 +162,9 @@ def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
 _CALL_ID = pattern(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
 _REFUSED = range(400, 500)
 _REPEATED = (408, 429)  # timeouts and rate limits: clients send these requests again, unchanged
-_TRANSIENT = pattern(r"rate.?limit|tim(?:e|ed).?out|overloaded|cancel|generatorexit|interrupt", re.IGNORECASE)
+_TRANSIENT = pattern(
+    r"rate.?limit|limit reached|tim(?:e|ed).?out|overloaded|cancel|abort|generatorexit|interrupt", re.IGNORECASE
+)
 _QUOTED = 300  # characters of an answer
 
 
@@ -180,6 +182,23 @@ def failure_of(http: Http) -> Problem | None:
     return Problem(
         Code.CALL_FAILED, f"{endpoint} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )
+
+
+# The status of a failed call, which clients write into the message.
+_CODE = pattern(r"(?:^|error code|status[_ ]code|http(?: status)?|error:?)\W{0,3}([45]\d\d)\b", re.IGNORECASE)
+
+
+def status_in_text(text: str) -> int | None:
+    """Return the HTTP status in the beginning of what a client says of a failed call; None without one."""
+    code = _CODE.search(text[:_QUOTED])
+    return int(code[1]) if code is not None else None
+
+
+def failure_in_text(text: str) -> Problem | None:
+    """Return an API's refusal, as an agent's log quotes it: as text, which may have a status and the body."""
+    body = text[text.find("{") :].encode("utf-8", "backslashreplace")
+    said = text if raw_members(body) is None else _error_in(body)
+    return failure_of(Http(status=status_in_text(text), failure=said))
 
 
 _STATUS = {

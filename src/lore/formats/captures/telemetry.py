@@ -37,7 +37,7 @@ from lore.formats.contents import (
     to_openai_messages,
     unescape,
 )
-from lore.formats.http import Http, Judged, calls_without_content, exchanges_of
+from lore.formats.http import Http, Judged, calls_without_content, exchanges_of, status_in_text
 from lore.formats.lines import Line, RecordReader, first_records, placed
 from lore.formats.values import count_in, text_in
 from lore.model.canonical import encode, text_of
@@ -165,9 +165,6 @@ _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "ai.prompt.messages"
 _MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "ai.model.id")
 _OTHER_OPERATIONS = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
 _CALL_KEYS = re.compile(rb"gen_ai[.\"]|input_messages|ai\.prompt\.messages|\\u")  # \u: the key may be escaped
-# The status of a failed call, which clients write into the message.
-_CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)\W{0,3}([45]\d\d)\b")
-_BEGINNING = 300  # characters of a message that are searched for a status
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
 _DIGITS = 9  # a longer number in a key is ignored
 _PARAMS = {  # by attribute: the parameter of OpenAI's request
@@ -224,8 +221,8 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
     call = call_in(attrs, SPANS, body)
     cost = call.cost or _provider_value(attrs, ("cost",))  # that Vercel's AI Gateway stated
     call = replace(call, at=span.at, usage=_usage(attrs), cost=cost, failure=span.failure or "")
-    if span.failure and call.status is None and (code := _CODE.search(span.failure[:_BEGINNING])) is not None:
-        call = replace(call, status=int(code[1]))
+    if span.failure and call.status is None:
+        call = replace(call, status=status_in_text(span.failure))
     if messages:
         return exchanges_of(call)
     lacks = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
