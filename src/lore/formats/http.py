@@ -57,6 +57,9 @@ _OTHER = pattern(
 )
 
 
+_NO_MESSAGES = Content(b'{"messages":[]}', "json")  # of a request that is not recorded, but its usage is
+
+
 class Http(Struct, frozen=True):
     """One call, as it was recorded."""
 
@@ -87,7 +90,10 @@ class Http(Struct, frozen=True):
 
 
 def exchanges_of(http: Http) -> list[Judged]:
-    """Return at most one exchange, and the problems of a call; nothing if it did not ask a model."""
+    """Return at most one exchange, and the problems of a call; nothing if it did not ask a model.
+
+    A request whose body cannot be read is an exchange without messages if its usage is known.
+    """
     if http.method.upper() not in _ASKING:
         return []
     endpoint = endpoint_of(http.url, http.headers)
@@ -100,7 +106,9 @@ def exchanges_of(http: Http) -> list[Judged]:
         exists = http.request.form not in ("elsewhere", "nothing")
         code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if exists else Code.REQUEST_NOT_KEPT
         text = f"the body of a request to {endpoint or 'the API'} cannot be read: {error}"
-        return [Problem(code, text)] if is_call else []
+        hidden = exchanges_of(replace(http, request=_NO_MESSAGES, fidelity="structural")) if is_call else []
+        billed = (value for value in hidden if isinstance(value, Exchange) and value.usage is not None)
+        return [Problem(code, text), *billed] if is_call else []
     problems: list[Judged] = []
     answer = NOTHING
     try:

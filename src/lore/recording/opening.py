@@ -107,7 +107,7 @@ def choose_reader(path: str, opened: corpus.Opened, format: str | None = None) -
     if not is_text and (bare := _without_log_text(opened)) is not None:
         reader, opened = _reader(bare.head, format), bare
     if format is None and (reader is None or reader.name in GENERIC):
-        inner = _without_wrapper(opened)
+        inner = _without_wrapper(opened, is_unknown=reader is None)
         inside = None if inner is None else _reader(inner.head, None)
         if inner is not None and inside is not None and (reader is None or inside.name not in GENERIC):
             reader, opened = inside, inner
@@ -189,13 +189,15 @@ _WRAPPED = (b'"{\\"', b'"{ ')  # a text that begins as a JSON object
 _LOOKED_AT = 64  # lines at a file's beginning: a program may write other text before its first record
 
 
-def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
+def _without_wrapper(opened: corpus.Opened, *, is_unknown: bool) -> corpus.Opened | None:
     """Return the records in a member of each line, or in the text that a line is; None without any.
 
-    They are texts, as Docker and CloudWatch keep output, or the only objects in their lines.
+    They are texts, as Docker and CloudWatch keep output, or in an unknown file the only objects in their lines.
     """
-    lines = [_wrapper_members(line) or {} for line in islice(nonblank_lines(opened.head), _LOOKED_AT)]
-    objects = [name for name, raw in (lines[0] if lines else {}).items() if raw[:1] == b"{"]
+    may_be_wrapped = is_unknown or any(map(opened.head.count, _WRAPPED))
+    first = islice(nonblank_lines(opened.head) if may_be_wrapped else (), _LOOKED_AT)
+    lines = [_wrapper_members(line) or {} for line in first]
+    objects = [name for name, raw in lines[0].items() if raw[:1] == b"{"] if is_unknown and lines else []
     texts = (name for record in lines for name, raw in record.items() if raw.startswith(_WRAPPED))
     name = next(texts, objects[0] if len(objects) == 1 else None)
     if name is None:
