@@ -259,7 +259,7 @@ def answered_call(question, response_id):
 @pytest.mark.parametrize(("question", "turns", "copied"), [("weigh the pears", 2, 0), ("count the plums", 1, 1)])
 def test_placeholder_id_alone_makes_no_copy(question, turns, copied):
     put("d/a.jsonl", answered_call("count the plums", "msg_HIDDEN"))
-    put("d/b.jsonl", answered_call(question, "msg_HIDDEN"))
+    put("d/b.jsonl", {**answered_call(question, "msg_HIDDEN"), "note": "another file"})
     assert [summary("d")[name] for name in ("turns", "copied")] == [turns, copied]
 
 

@@ -34,6 +34,13 @@ def test_other_values_are_no_answer(raw):
     assert answer_of(raw) == NOTHING
 
 
+def test_ollama_counts_next_to_the_message():
+    last = {"message": {"role": "assistant", "content": ""}, "done": True, "prompt_eval_count": 26, "eval_count": 3}
+    stream = dumps({"message": {"role": "assistant", "content": "Hi"}, "done": False}) + b"\n" + dumps(last) + b"\n"
+    assert answer_of(dumps(last)).usage == answer_of(stream).usage == Usage(26, output_tokens=3)
+    assert answer_of(dumps(last)).output == dumps([last["message"]])
+
+
 TIMED = {"prompt_tokens": 237, "completion_tokens": 1}
 
 

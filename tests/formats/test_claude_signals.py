@@ -81,7 +81,7 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
      [Sign("slash-command", ("/exit",)), Sign("restart", ("/exit",))]),
     (answered("a2", "r2", call("Skill", skill="pdf", args="x" * 999), "a1"), [Sign("skill", ("pdf",))]),
     (answered("a2", "r2", call("Skill", command="pdf"), "a1"), [Sign("skill", ("pdf",))]),
-    (answered("a2", "z", text("API Error"), "a1", model="<synthetic>", isApiErrorMessage=True), [Sign("api-error")]),
+    (answered("a2", "z", text("Timed out"), "a1", model="<synthetic>", isApiErrorMessage=True), [Sign("api-error")]),
     (line("system", "s1", "a1", subtype="api_error"), [Sign("api-error")]),
     (line("system", "s1", "a1", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": []}),
      [Sign("micro-compaction")]),

@@ -6,10 +6,11 @@ import zlib
 
 import pytest
 
-from formats.calls import ASKED, exchange, judged, text
+from formats.calls import ASKED, SAID, URL, exchange, judged, text
 from helpers.each import each
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.http import headers_of, status_of
+from lore.model.events import Usage
 from model.making import dumps
 
 
@@ -78,10 +79,16 @@ def test_other_methods_are_ignored(method):
 
 @pytest.mark.parametrize("url", [
     "https://example.com/telemetry", "https://api.openai.com/v1/embeddings", "https://x.test/v1beta/cachedContents",
+    f"{URL}/count_tokens", "https://x.test/v1beta/models/g:countTokens",
 ])  # fmt: skip
 def test_other_endpoints_are_ignored(url):
-    body = {"model": "m", "input": "hi"} if "telemetry" not in url else {"events": []}
+    body = {"events": []} if "telemetry" in url else ASKED if "ount" in url else {"model": "m", "input": "hi"}
     assert judged(url=url, request=text(body)) == []
+
+
+def test_call_without_its_body_counts_with_its_tokens():
+    problem, call = judged(request=text("[REDACTED]"), response=text(SAID))
+    assert (problem.code, call.usage, call.response_id) == ("LORE222", Usage(3, 20, 7, 5), "msg_1")
 
 
 @each("content, code", [

@@ -37,8 +37,6 @@ def test_body_names_session_cache_key_comes_last(members, session):
     ({"x-claude-code-request-class": "title"}, "", "title"),
     ({"x-claude-code-compaction": "1"}, "", "compaction"),
     ({"x-claude-code-compaction": "0"}, "", ""),
-    ({}, "h/v1/messages/count_tokens", "count_tokens"),
-    ({}, "h/v1beta/models/g:countTokens", "count_tokens"),
     ({}, "h/v1/messages", ""),
 ])  # fmt: skip
 def test_purpose_comes_from_client_or_endpoint(headers, endpoint, purpose):

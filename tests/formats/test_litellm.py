@@ -46,7 +46,9 @@ def test_api_key_in_parameters_is_dropped():
 
 
 def test_hidden_messages_are_a_problem():
-    assert codes(LiteLLM, payload(messages="redacted-by-litellm")) == ["LORE228"]
+    hidden = payload(messages="redacted-by-litellm", prompt_tokens=9, completion_tokens=2)
+    assert codes(LiteLLM, hidden) == ["LORE228"]
+    assert [call.usage for call in exchanges(LiteLLM, hidden)] == [Usage(9, output_tokens=2)]
 
 
 def test_calls_without_messages_are_ignored():

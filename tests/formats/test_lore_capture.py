@@ -180,7 +180,8 @@ def test_body_over_the_limit_is_skipped(monkeypatch):
     reader = LoreCapture()
     fed(reader, request(more=True) + piece * 100)
     assert reader._held < 3000
-    assert [read.value.code for read in fed(reader, response())] == ["LORE220"]
+    problem, call = (read.value for read in fed(reader, response()))
+    assert (problem.code, call.usage is None) == ("LORE220", False)
 
 
 def test_small_body_that_decompresses_large_is_refused():

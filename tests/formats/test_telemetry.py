@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cli.running import lore
 from formats.captures import exchanges, fixture
 from helpers.each import each
 from helpers.recognising import recognise
@@ -133,6 +134,12 @@ def test_usage_attributes_of_every_convention_are_read(counts, usage):
     assert read == Usage(*usage, 5)
 
 
+def test_cost_that_a_gateway_stated_is_kept():
+    stated = json.dumps({"gateway": {"cost": "0.0045", "marketCost": "0.005"}})
+    usage = only(span(**{"gen_ai.usage.input_tokens": 9, "ai.response.providerMetadata": stated})).usage
+    assert usage.recorded_dollars == 0.0045
+
+
 TOO_LONG = "Error code: 400 - {'error': {'message': 'prompt is too long'}}"
 FAILED = {"exception.message": TOO_LONG}
 
@@ -155,6 +162,16 @@ def test_failed_span_quotes_what_the_api_said(status, more, message, code):
     first, *problems = [read.value for read in everything(GenAI(), dumps(failed))]
     assert first.call.status == code
     assert [(problem.code, problem.message) for problem in problems] == ([("LORE231", message)] if message else [])
+
+
+def test_span_without_content_counts_with_its_tokens(tmp_path):
+    counts = [{"gen_ai.usage.input_tokens": 9000, "gen_ai.usage.cache_read.input_tokens": n} for n in (8000, 0)]
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(b"\n".join(span(**{"gen_ai.input.messages": None, **count}) for count in [*counts, {}]))
+    assert [call.usage for call in exchanges(GenAI, path.read_bytes())] == [Usage(1000, 8000), Usage(9000, 0)]
+    result = lore("check", str(path), "--json").json
+    assert (result["summary"]["turns"], result["summary"]["pairs"]) == (2, 0)
+    assert {finding["code"] for finding in result["findings"]} == {"LORE228"}
 
 
 def test_wrong_types_raise_nothing():

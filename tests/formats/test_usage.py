@@ -35,6 +35,10 @@ SHAPES = (
       "totalTokenCount": 107}, Usage(40, 60, None, 7)),
     ({"prompt_token_count": 100, "cached_content_token_count": 60, "thoughts_token_count": 2}, Usage(40, 60, None, 2)),
     ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Usage(100, 0, None, 5)),
+    ({"promptTokenCount": 100, "toolUsePromptTokenCount": 30, "candidatesTokenCount": 5},
+     Usage(100, 0, None, 5, iterations=(Usage(30, 0, 0, 0, kind="tool_use_prompt"),))),
+    ({"total_input_tokens": 100, "total_cached_tokens": 60, "total_output_tokens": 5, "total_thought_tokens": 2,
+      "total_tool_use_tokens": 0, "total_tokens": 107}, Usage(40, 60, None, 7)),  # Interactions
     # Bedrock
     ({"inputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 50, "outputTokens": 7},
      Usage(3, 100, 50, 7)),

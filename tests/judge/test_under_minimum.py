@@ -10,7 +10,6 @@ from lore.judge.base import TurnVerdict
 from lore.judge.findings import findings_of
 from lore.judge.requests.lint import Linter
 from lore.model.differences import BelowMinimum
-from lore.model.turn import Call
 from lore.run.rules import PACKAGED, Dated
 
 
@@ -56,7 +55,6 @@ def test_short_prompt_without_usage_is_estimated():
     talk(bill(None, None, 900), bill(None, None, 950)),  # the cached tokens are not recorded
     [replace(turn, sent=0.0, answered=None) for turn in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
     talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
-    [replace(turn, call=Call("api.anthropic.com/v1/messages/count_tokens")) for turn in talk(None, None)],
 ])  # fmt: skip
 def test_long_or_unknown_prompt_is_no_finding(turns):
     assert chain_codes(turns) == []

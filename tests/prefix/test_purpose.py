@@ -39,7 +39,6 @@ def test_side_call_is_known_by_its_system_prompt(system):
 
 
 @each("call, expected", [
-    (Call(endpoint="api.anthropic.com/v1/messages/count_tokens"), True),
     (Call(endpoint="api.openai.com/v1/responses/compact"), True),
     (Call(purpose="compaction"), True),
     (Call(purpose="Session-Title"), True),

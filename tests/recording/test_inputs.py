@@ -5,8 +5,10 @@ import os
 import pytest
 
 from cli.running import put
+from golden.cases import FIXTURES
 from lore.errors import LoreError
-from lore.recording.inputs import inputs
+from lore.recording.inputs import drop_copies, inputs
+from lore.recording.opening import Options
 
 FILES = (
     "logs/a.jsonl",
@@ -16,6 +18,7 @@ FILES = (
     "logs/.hidden.jsonl",
     "logs/.git/e.jsonl",
 )
+SENT = b'{"model":"claude-haiku-4-5","max_tokens":64,"messages":[{"role":"user","content":"weigh the pears"}]}'
 
 
 @pytest.fixture
@@ -103,3 +106,13 @@ def test_pipe_is_read_only_if_named(tree):
 
 def test_sizes_are_known_before_anything_is_read(tree):
     assert [file.size for file in inputs(["logs/a.jsonl", "none", "-"])] == [1, 0, 0]
+
+
+def test_equal_logs_without_ids_are_one_input(desk):
+    """Requests of these formats have no ids, by which copies are found."""
+    for name in ("flue/session.json", "sidecode/session.jsonl", "openfang/session.jsonl", "codex-exec/run.jsonl"):
+        data = (FIXTURES / name).read_bytes()
+        files = [put(f"{place}/{name}", data) for place in ("b", "a")]
+        assert [file.path for file in drop_copies(inputs(files), Options())] == [f"a/{name}"]
+    bodies = [put(f"{place}.json", SENT) for place in "ab"]  # the same request may have been sent twice
+    assert [file.path for file in drop_copies(inputs(bodies), Options())] == bodies

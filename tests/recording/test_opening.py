@@ -86,6 +86,15 @@ def test_text_of_wrapped_record_is_read(tmp_path, member, others, piece):
     assert [(problem.code, problem.line) for problem in opened.problems.kept] == [("LORE201", len(lines) + 1)]
 
 
+@each("wrap", [
+    lambda record: b'{"record":%b}' % record, lambda record: b'{"at":1,"entry":%b,"host":"h"}' % record,
+    lambda record: dumps(record.decode()),
+])  # fmt: skip
+def test_record_in_a_member_or_text_is_read(tmp_path, wrap):
+    opened = recording(tmp_path, b"".join(wrap(line) + b"\n" for line in LOG.splitlines()))
+    assert ([turn.number for turn in opened.turns()], opened.problems.total) == ([1, 1, 2], 0)
+
+
 def test_many_pieces_of_wrapped_text_cost_linear_time(tmp_path):
     texts = [*(line.decode() + "\n" for line in LOG.splitlines()), '{"a":"', *("x" * 60_000)]
     began = process_time()

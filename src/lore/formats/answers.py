@@ -25,7 +25,7 @@ from lore.formats.values import count_in, text_in
 from lore.model.canonical import decode, text_of
 from lore.model.deferred import pattern
 from lore.model.events import ContextEdit, Usage, Verdict
-from lore.model.jsonslice import array, first_element, raw_members, sliced_members
+from lore.model.jsonslice import array, first_element, object_of, raw_members, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.providers import LLAMA_CPP
 from lore.model.times import decode_time
@@ -33,6 +33,7 @@ from lore.model.turn import Output, StreamedOutput, parse_verdict
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
+_OLLAMA_COUNTS = ("prompt_eval_count", "eval_count")
 
 
 class ParsedAnswer(Struct, frozen=True, gc=False):
@@ -57,6 +58,8 @@ def answer_of(raw: bytes) -> ParsedAnswer:
         chunks = array(raw)
         last = sliced_members(chunks[-1]) if chunks else {}
         return replace(_answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
+    if b'"prompt_eval_count"' in raw:  # Ollama streams JSON Lines
+        raw = raw.rstrip().rpartition(b"\n")[2]
     return _answer_in(sliced_members(raw)) if raw else NOTHING
 
 
@@ -82,6 +85,8 @@ def _answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     timed = _timed_usage(members, usage)
     created = decode_time(members.get("created_at", members.get("created", b"null")))
     verdict = parse_verdict(members.get("diagnostics", b"null"))
+    if "prompt_eval_count" in members:  # Ollama's
+        usage = object_of({name: members[name] for name in _OLLAMA_COUNTS if name in members})
     bill = usage_of_object(timed) if timed else decode_usage(usage, members.get("service_tier", b""))
     by = text_in(members.get("provider", b"")) or _engine_of(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
@@ -143,7 +148,7 @@ def output_in(members: dict[str, bytes]) -> bytes:
         message = (raw_members(output) or {}).get("message", b"")
     else:
         first = raw_members(next(iter(array(members.get("choices", members.get("candidates", b"")))), b"")) or {}
-        message = first.get("message", first.get("content", b""))
+        message = first.get("message", first.get("content", members.get("message", b"")))
     return b"[" + message + b"]" if message[:1] == b"{" else b""
 
 

@@ -72,10 +72,19 @@ _RESPONSES = _Family(
 _LANGCHAIN = _Family(
     ("input_tokens",), ("cache_read",), ("cache_creation",), ("output_tokens",), details="input_token_details"
 )
+# The last two names of each counter are those of the Interactions API (js-genai and Vertex, `Interactions.Usage`).
 _GEMINI = _Family(
-    ("promptTokenCount", "prompt_token_count"), ("cachedContentTokenCount", "cached_content_token_count"), (),
-    ("candidatesTokenCount", "candidates_token_count"), ("thoughtsTokenCount", "thoughts_token_count"),
+    ("promptTokenCount", "prompt_token_count", "total_input_tokens", "totalInputTokens"),
+    ("cachedContentTokenCount", "cached_content_token_count", "total_cached_tokens", "totalCachedTokens"), (),
+    ("candidatesTokenCount", "candidates_token_count", "total_output_tokens", "totalOutputTokens"),
+    ("thoughtsTokenCount", "thoughts_token_count", "total_thought_tokens", "totalThoughtTokens"),
 )  # fmt: skip
+# Prompts of server tools, which the total counts on top of the prompt (langchain4j's `GoogleGenAiTokenUsage`).
+_TOOL_USE = (
+    "toolUsePromptTokenCount", "tool_use_prompt_token_count", "total_tool_use_tokens", "totalToolUseTokens",
+)  # fmt: skip
+# Ollama's response has its counters next to the message; `prompt_eval_count` is the whole prompt (docs/api.md).
+_OLLAMA = _Family(("prompt_eval_count",), (), (), ("eval_count",))
 _BEDROCK = _Family(
     ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), includes_cached=False
 )
@@ -90,7 +99,7 @@ _PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), includes
 # A usage object belongs to the family of the first of these members that it has; without any, to Anthropic's.
 _FAMILIES = {
     "prompt_tokens": _OPENAI, "billed_units": _COHERE, "input_tokens_details": _RESPONSES,
-    "input_token_details": _LANGCHAIN, "promptTokenCount": _GEMINI, "prompt_token_count": _GEMINI,
+    "input_token_details": _LANGCHAIN, **dict.fromkeys(_GEMINI.input, _GEMINI), "prompt_eval_count": _OLLAMA,
     "inputTokenDetails": _AI_SDK, "cachedInputTokens": _AI_SDK, "inputTokens": _BEDROCK, "cacheRead": _PI,
 }  # fmt: skip
 
@@ -207,6 +216,8 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
     if all(count is None for count in counts):
         return None
     found, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
+    if family is _GEMINI and (tool := _first_count(usage, details, _TOOL_USE)):
+        found = replace(found, iterations=(Usage(tool, 0, 0, 0, kind="tool_use_prompt"),))
     if len(set(reads.values())) > 1 and not contradiction:
         stated = " and ".join(f"{count:,} {name}" for name, count in reads.items())
         contradiction = f"{stated} of one prompt; {read or 0:,} are used"

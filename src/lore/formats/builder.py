@@ -246,6 +246,14 @@ class SessionBuilder:
             fields["version"] = self.version
             self.emit(e.Observed(**fields, chain=self.chain, at=self.at))
 
+    def fail(self, said: str) -> None:
+        """Signal that the API answered with an error; report what it said, unless clients send such requests again."""
+        from lore.formats.http import failure_in_text  # noqa: PLC0415 - few sessions have an error
+
+        self.signal(Sign("api-error"))
+        if said and (failure := failure_in_text(said)) is not None:
+            self.problem(failure.code, failure.message)
+
     def setting(self, name: str, value: str | None) -> None:
         """Keep a setting of the chain, and signal a change of it. None and an empty value change nothing."""
         if value:

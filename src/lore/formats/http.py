@@ -46,13 +46,18 @@ Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case
 
 _ASKING = ("POST", "WEBSOCKET", "")
-# Ends of the paths at which models answer or count tokens, of all providers and gateways.
+# Ends of the paths at which models answer, of all providers and gateways; and of paths that no model answers.
 ENDPOINT = pattern(
-    r"/(?:messages|completions?|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?"
-    r"|messages/count_tokens|responses/input_tokens)/?$"
-    r"|:(?:generateContent|streamGenerateContent|countTokens|rawPredict|streamRawPredict)$"
+    r"/(?:messages|completions?|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?|api/(?:chat|generate))/?$"
+    r"|:(?:generateContent|streamGenerateContent|rawPredict|streamRawPredict)$"
 )
-_OTHER = pattern(r"/(?:cachedContents|embeddings|moderations|files|batches|audio/\w+|images/\w+)/?$")
+_OTHER = pattern(
+    r"/(?:cachedContents|embeddings|moderations|files|batches|audio/\w+|images/\w+|count_tokens|responses/input_tokens)/?$"
+    r"|:countTokens$"
+)
+
+
+_NO_MESSAGES = Content(b'{"messages":[]}', "json")  # of a request that is not recorded, but its usage is
 
 
 class Http(Struct, frozen=True):
@@ -85,12 +90,15 @@ class Http(Struct, frozen=True):
 
 
 def exchanges_of(http: Http) -> list[Judged]:
-    """Return at most one exchange, and the problems of a call; nothing if it did not ask a model."""
+    """Return at most one exchange, and the problems of a call; nothing if it did not ask a model.
+
+    A request whose body cannot be read is an exchange without messages if its usage is known.
+    """
     if http.method.upper() not in _ASKING:
         return []
     endpoint = endpoint_of(http.url, http.headers)
     is_call = http.fidelity is not None or ENDPOINT.search(endpoint) is not None
-    if not is_call and _OTHER.search(endpoint):
+    if _OTHER.search(endpoint):
         return []
     try:
         body, members = _open_body(http, is_call=is_call)
@@ -98,7 +106,9 @@ def exchanges_of(http: Http) -> list[Judged]:
         exists = http.request.form not in ("elsewhere", "nothing")
         code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if exists else Code.REQUEST_NOT_KEPT
         text = f"the body of a request to {endpoint or 'the API'} cannot be read: {error}"
-        return [Problem(code, text)] if is_call else []
+        hidden = exchanges_of(replace(http, request=_NO_MESSAGES, fidelity="structural")) if is_call else []
+        billed = (value for value in hidden if isinstance(value, Exchange) and value.usage is not None)
+        return [Problem(code, text), *billed] if is_call else []
     problems: list[Judged] = []
     answer = NOTHING
     try:
@@ -123,8 +133,14 @@ def exchanges_of(http: Http) -> list[Judged]:
         with_cost(usage, http.cost), answer.verdict, began if http.at is None else http.answered,
         http.response_id or answer.response_id, answer.output, call, http.ended,
     )  # fmt: skip
-    failed = failure_of(http, call.purpose)
+    failed = failure_of(http)
     return [exchange, *problems, failed] if failed else [exchange, *problems]
+
+
+def calls_without_content(http: Http, message: str) -> list[Judged]:
+    """Return the problem that no messages are recorded, and the call, whose request has none, if its usage is known."""
+    values = [value for value in exchanges_of(http) if isinstance(value, Problem) or value.usage is not None]
+    return [Problem(Code.CONTENT_NOT_RECORDED, message), *values]
 
 
 def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
@@ -154,25 +170,43 @@ def _complete_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
 _CALL_ID = pattern(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
 _REFUSED = range(400, 500)
 _REPEATED = (408, 429)  # timeouts and rate limits: clients send these requests again, unchanged
-_TRANSIENT = pattern(r"rate.?limit|tim(?:e|ed).?out|overloaded|cancel|generatorexit|interrupt", re.IGNORECASE)
+_TRANSIENT = pattern(
+    r"rate.?limit|limit reached|tim(?:e|ed).?out|overloaded|cancel|abort|generatorexit|interrupt", re.IGNORECASE
+)
 _QUOTED = 300  # characters of an answer
 
 
-def failure_of(http: Http, purpose: str = "") -> Problem | None:
+def failure_of(http: Http) -> Problem | None:
     """Return an API's message when it refused a request, or why there was no answer.
 
-    Nothing is returned for a failure that clients answer by sending the same request again, and for a refusal to count
-    tokens.
+    Nothing is returned for a failure that clients answer by sending the same request again.
     """
     endpoint = endpoint_of(http.url, http.headers) or "the API"
     if http.status is None and http.failure and not _TRANSIENT.search(http.failure[:_QUOTED]):
         return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {_mask_and_shorten(http.failure)}")
-    if http.status not in _REFUSED or http.status in _REPEATED or purpose == "count_tokens":
+    if http.status not in _REFUSED or http.status in _REPEATED:
         return None
     quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
     return Problem(
         Code.CALL_FAILED, f"{endpoint} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )
+
+
+# The status of a failed call, which clients write into the message.
+_CODE = pattern(r"(?:^|error code|status[_ ]code|http(?: status)?|error:?)\W{0,3}([45]\d\d)\b", re.IGNORECASE)
+
+
+def status_in_text(text: str) -> int | None:
+    """Return the HTTP status in the beginning of what a client says of a failed call; None without one."""
+    code = _CODE.search(text[:_QUOTED])
+    return int(code[1]) if code is not None else None
+
+
+def failure_in_text(text: str) -> Problem | None:
+    """Return an API's refusal, as an agent's log quotes it: as text, which may have a status and the body."""
+    body = text[text.find("{") :].encode("utf-8", "backslashreplace")
+    said = text if raw_members(body) is None else _error_in(body)
+    return failure_of(Http(status=status_in_text(text), failure=said))
 
 
 _STATUS = {
@@ -305,8 +339,6 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     purpose = _first_header(headers, ("x-claude-code-request-class",))
     if not purpose and visible_value(headers.get("x-claude-code-compaction", "")) not in ("", "0", "false"):
         purpose = "compaction"
-    if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
-        purpose = "count_tokens"
     betas, masked, start = list[str](), mask(header := headers.get("anthropic-beta", "")), 0
     for beta in header.split(","):  # masked whole, since a credential may contain a comma
         betas.append(masked[start : start + len(beta)].strip())

@@ -39,7 +39,6 @@ from lore.model.codes import Code
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.chains import RequestEnds
-from lore.prefix.purpose import counts_tokens
 
 if TYPE_CHECKING:
     from lore.cache.predictor import LazyTranscriptPredictor
@@ -114,7 +113,7 @@ class Judge:
         return transcripts
 
     def _apply_rules(self, turn: Turn, pair: Pair | None) -> None:
-        if counts_tokens(turn.call):
+        if turn.is_hidden:
             return
         is_recorded = turn.basis is None  # the prompt was sent like this, and not rebuilt from a log
         if turn.chain not in self._chain_rules:
@@ -173,6 +172,8 @@ class ComparedChains:
             return extension
         if turn.basis is not None or turn.failed:
             pair = chain.compare_next(turn, state_of)
+        elif turn.is_hidden:
+            return Compared()
         else:
             previous, self.latest[turn.chain] = self.latest.get(turn.chain), turn
             original = self._chain_of_original(previous, turn)

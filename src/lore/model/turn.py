@@ -215,6 +215,11 @@ class Turn(Struct):
         return self.call.status is not None and self.call.status >= 400
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether only its usage is recorded: no message, tool or system prompt."""
+        return self.basis is None and not len(self.prompt)
+
+    @property
     def prompt(self) -> Prompt:
         """The prompt. The first read makes it from `source`, and sets `source` and `omitted`."""
         source = self.source

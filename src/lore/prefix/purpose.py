@@ -34,7 +34,6 @@ _FEWEST_CHARACTERS = 24
 # Side calls
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
-_COUNTING = ("/count_tokens", ":counttokens", "/input_tokens")
 _PURPOSES = pattern(r"title|topic|quota|count|compact|summar|suggest|classif|warm|utility")
 _SCHEMAS = pattern(rb'"properties"\s*:\s*\{\s*"(?:title|isNewTopic|topic)"')
 _SIDE_SYSTEM = pattern(
@@ -59,20 +58,15 @@ _RESULT = pattern(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_res
 
 
 def is_side_call(prompt: Prompt, call: Call) -> bool:
-    """Return whether a request is a side call of a conversation: a title, token count, probe, summary or the like."""
+    """Return whether a request is a side call of a conversation: a title, probe, summary or the like."""
     return (
-        call.endpoint.lower().endswith((*_COUNTING, "/compact"))
+        call.endpoint.lower().endswith("/compact")
         or _PURPOSES.search(call.purpose.lower()) is not None
         or (call.purpose != REPLAY and _is_probe(prompt))
         or any(_SCHEMAS.search(prompt.params.get(name, b"")) for name in ("output_config", "response_format", "text"))
         or _is_about_conversation(prompt)
         or asks_to_compact(prompt)
     )
-
-
-def counts_tokens(call: Call) -> bool:
-    """Return whether a request only asks how long its prompt is: no model reads it, and no cache keeps it."""
-    return call.endpoint.lower().endswith(_COUNTING)
 
 
 def _is_probe(prompt: Prompt) -> bool:

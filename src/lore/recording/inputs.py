@@ -14,9 +14,10 @@ import math
 import os
 import re
 import stat
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
+from hashlib import file_digest
 from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -238,19 +239,33 @@ def is_passed_over(file: Input, error: LoreError) -> bool:
     return isinstance(error, UnrecognisedError) and (file.optional or not (file.is_named or error.is_damaged))
 
 
-# snapshots of a log
+# copies and snapshots of a log
 
 
-def drop_earlier_versions(files: list[Input], log: Callable[[str], None]) -> list[Input]:
-    """Return the files without logs that another one begins with; these are passed to `log`, in words."""
+def drop_copies(files: list[Input], options: Options) -> list[Input]:
+    """Return the files without those that another one equals or begins with; these are logged.
+
+    Of equal files the one whose path comes first remains. Equal request bodies may be a request that was sent twice.
+    """
+    listed = sorted(files, key=lambda file: file.path) if len(files) > 1 else []
+    sizes = Counter(file.size for file in listed)
+    whole: dict[tuple[int, bytes], Input] = {}  # by size and digest
     versions: dict[int, list[Input]] = defaultdict(list)  # files by their first line
-    for file in files if len(files) > 1 else ():
-        if file.path.endswith(".jsonl") and not file.stream and os.path.isfile(file.path):
-            with suppress(OSError), filesystem.open_file(file.path) as opened:
-                line = opened.readline(_FIRST_LINE)
-                if len(line) >= _LEAST_LINE:
-                    versions[hash(line)].append(file)
     earlier = set[str]()
+    for file in listed:
+        if file.stream or file.size < _LEAST_LINE or not os.path.isfile(file.path):
+            continue
+        with suppress(OSError), filesystem.open_file(file.path) as opened:
+            line = opened.readline(_FIRST_LINE)
+            if sizes[file.size] > 1:
+                opened.seek(0)
+                same = whole.setdefault((file.size, file_digest(opened, "sha256").digest()), file)
+                if same is not file and not _is_body(file.path, options.format):
+                    earlier.add(file.path)
+                    options.log(f"{corpus.show(file.path)}: equal to {corpus.show(same.path)}, skipped")
+                    continue
+            if file.path.endswith(".jsonl") and len(line) >= _LEAST_LINE:
+                versions[hash(line)].append(file)
     for group in versions.values():
         longest = sorted(group, key=lambda other: -other.size)[:_COMPARED]
         for file in group:
@@ -258,7 +273,7 @@ def drop_earlier_versions(files: list[Input], log: Callable[[str], None]) -> lis
             whole = next((path for path in longer if corpus.begins_with(path, file.path)), None)
             if whole is not None:
                 earlier.add(file.path)
-                log(f"{corpus.show(file.path)}: an earlier version of {corpus.show(whole)}, skipped")
+                options.log(f"{corpus.show(file.path)}: an earlier version of {corpus.show(whole)}, skipped")
     return [file for file in files if file.path not in earlier]
 
 

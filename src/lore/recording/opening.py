@@ -1,7 +1,7 @@
 """Open a recording: choose its reader, and return a `Recording`.
 
 The reader is the one named, or the one that recognises the content: as it is, or without the log text before each
-record or the wrapper that Docker and CloudWatch put around each line; every record keeps its line and byte.
+record or the wrapper that programs such as Docker put around each line; every record keeps its line and byte.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def choose_reader(path: str, opened: corpus.Opened, format: str | None = None) -
     if not is_text and (bare := _without_log_text(opened)) is not None:
         reader, opened = _reader(bare.head, format), bare
     if format is None and (reader is None or reader.name in GENERIC):
-        inner = _without_wrapper(opened)
+        inner = _without_wrapper(opened, is_unknown=reader is None)
         inside = None if inner is None else _reader(inner.head, None)
         if inner is not None and inside is not None and (reader is None or inside.name not in GENERIC):
             reader, opened = inside, inner
@@ -189,11 +189,17 @@ _WRAPPED = (b'"{\\"', b'"{ ')  # a text that begins as a JSON object
 _LOOKED_AT = 64  # lines at a file's beginning: a program may write other text before its first record
 
 
-def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
-    """Return the records that are texts in a member of each line, as Docker and CloudWatch keep output; else None."""
-    first = islice(nonblank_lines(opened.head) if any(map(opened.head.count, _WRAPPED)) else (), _LOOKED_AT)
-    lines = [raw_members(line) or {} for line in first]
-    name = next((name for record in lines for name, raw in record.items() if raw.startswith(_WRAPPED)), None)
+def _without_wrapper(opened: corpus.Opened, *, is_unknown: bool) -> corpus.Opened | None:
+    """Return the records in a member of each line, or in the text that a line is; None without any.
+
+    They are texts, as Docker and CloudWatch keep output, or in an unknown file the only objects in their lines.
+    """
+    may_be_wrapped = is_unknown or any(map(opened.head.count, _WRAPPED))
+    first = islice(nonblank_lines(opened.head) if may_be_wrapped else (), _LOOKED_AT)
+    lines = [_wrapper_members(line) or {} for line in first]
+    objects = [name for name, raw in lines[0].items() if raw[:1] == b"{"] if is_unknown and lines else []
+    texts = (name for record in lines for name, raw in record.items() if raw.startswith(_WRAPPED))
+    name = next(texts, objects[0] if len(objects) == 1 else None)
     if name is None:
         return None
     may_be_cut = any(record.get(name, b"").endswith(b'\\n"') for record in lines)
@@ -201,16 +207,22 @@ def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
     return corpus.Opened(b"".join(next(inner)), next(inner))
 
 
+def _wrapper_members(line: bytes) -> dict[str, bytes] | None:
+    """Return the members of a line; a line that is a text has one without a name."""
+    return {"": line} if line[:1] == b'"' else raw_members(line)
+
+
 def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterator[bytes]:
-    """Yield the text in a member of each line, padded to the bytes and lines of these; blank if it is no object."""
+    """Yield the text or object in a member of each line, padded to its bytes and lines; blank if it is no object."""
     texts, size, ends = list[bytes](), 0, 0  # pieces of a text, with the bytes and line feeds of their lines
     for piece in _whole_lines(pieces):
         for line in piece.splitlines(keepends=True):
-            record = raw_members(line.strip())
+            record = _wrapper_members(line.strip())
             if record is None and not texts:
                 yield line
                 continue
-            texts.append(unescape((record or {}).get(name, b'""')))
+            member = (record or {}).get(name, b'""')
+            texts.append(member if member[:1] == b"{" else unescape(member))
             size, ends = size + len(line), ends + line.endswith(b"\n")
             is_object = texts[0][:1] == b"{"
             # Docker cuts a text after 16 KiB: all up to one that ends with a line feed are one

@@ -30,11 +30,11 @@ from lore.model.results import CheckResult
 from lore.plugins import entry_points
 from lore.recording.base import PLUGIN_GROUPS, load_plugins
 from lore.recording.corpus import show
-from lore.recording.inputs import Input, drop_earlier_versions, inputs, start_key
+from lore.recording.inputs import Input, drop_copies, inputs, start_key
+from lore.recording.opening import Options
 from lore.report.forms.base import render
 from lore.run.checking.check import CheckOutcome, conclude
 from lore.run.checking.verdicts import CheckContext, judge_file
-from lore.store.registry import ignore
 
 _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]
@@ -48,7 +48,7 @@ class _ResultDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
     """Return the files that `lore check` judges under these paths, in its order, each once."""
-    files = drop_earlier_versions(inputs([os.fspath(path) for path in paths]), ignore)
+    files = drop_copies(inputs([os.fspath(path) for path in paths]), Options())
     return [replace(file, number=number) for number, file in enumerate(files)]
 
 

@@ -237,7 +237,7 @@ def simulate(
     load_plugins()
     options = context.options
     all_files = [replace(file, optional=run.pass_over) for file in inputs.inputs(paths, run.accepts)]
-    all_files = inputs.join_bodies(inputs.drop_earlier_versions(all_files, options.log), options.format)
+    all_files = inputs.join_bodies(inputs.drop_copies(all_files, options), options.format)
     files = inputs.by_start(all_files, lambda file: file)
     has_stream = any(file.stream for file in files)
     if has_stream and (len(caches) > 1 or any(change != RANK for change in changes)):

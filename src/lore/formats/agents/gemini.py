@@ -173,7 +173,7 @@ class GeminiCli(LogReader):
             if text.startswith("Request cancelled"):
                 self.session.signal(Sign("interrupt"))
             elif record.type == "error" and text.startswith("[API Error"):
-                self.session.signal(Sign("api-error"))
+                self.session.fail(text.removeprefix("[API Error: ").removesuffix("]"))
         else:
             self.session.keep_unknown("unknown message type", record.type)
 

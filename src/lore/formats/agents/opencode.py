@@ -456,7 +456,11 @@ class OpenCode(DocumentReader):
             is_aborted = error == "MessageAbortedError"
             ended = e.TurnCanceled if is_aborted else e.TurnFailed
             session.emit(ended(turn=turn, at=session.at, usage=usage, error=error, chain=session.chain))
-            session.signal(Sign("interrupt" if is_aborted else "api-error"))
+            if is_aborted:
+                session.signal(Sign("interrupt"))
+            else:
+                data = raw_members(bytes(info.error.get("data", NULL))) or {}
+                session.fail(f"{data.get('statusCode', b'').decode()} {text_in(data.get('message', b''))}".strip())
         if session.chain == e.MAIN and tokens is not None:
             self.prompt_size = tokens.prompt
 

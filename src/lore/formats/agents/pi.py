@@ -338,7 +338,10 @@ class Pi(LogReader):
         has_failed = message.stop_reason == "error"
         ended, error = e.TurnFailed if has_failed else e.TurnCanceled, text_in(message.error_message) or None
         session.emit(ended(turn=turn, at=session.at, usage=usage, error=error))
-        session.signal(Sign("api-error" if has_failed else "interrupt"))
+        if has_failed:
+            session.fail(error or "")
+        else:
+            session.signal(Sign("interrupt"))
 
     def _inherited_call(self) -> e.Call | None:
         """Return the facts about a request that a fork copied, which is older than the fork; None if it is its own."""

@@ -24,7 +24,7 @@ from lore.formats.captures.recorders import Documents
 from lore.formats.contents import build_array, build_body, object_of, to_openai_messages
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
-from lore.formats.http import Judged, exchanges_of
+from lore.formats.http import Judged, calls_without_content, exchanges_of
 from lore.formats.lines import Line, is_crowded, placed
 from lore.formats.values import count_in
 from lore.model.canonical import text_of
@@ -121,12 +121,15 @@ def _read_event(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], sess
         body = request, "parsed"
     else:
         body = _inspect_body(event, pools)
-    if body is None:
-        return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
+    is_hidden = body is None
     counts = record.first(("call.response.usage", "call.response.usageMetadata"))
     usage = decode_usage(counts, record.at("call.response.service_tier")) or _usage(record)
+    body = body or build_body(event.get("model", b""), [])
     call = call_in(record, INSPECT, (_fill_attachments(body[0], attachments), body[1]))
-    return exchanges_of(replace(call, session=session, usage=usage))
+    call = replace(call, session=session, usage=usage)
+    if is_hidden:
+        return calls_without_content(call, "a model event without the messages that were sent")
+    return exchanges_of(call)
 
 
 def _messages_in_ranges(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:

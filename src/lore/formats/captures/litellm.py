@@ -17,7 +17,7 @@ from lore.formats.bills import decode_usage
 from lore.formats.captures.layouts import LITELLM, Record, call_in
 from lore.formats.contents import build_body, object_of, recorded_body, unescape
 from lore.formats.folders import PackMember, PackReader
-from lore.formats.http import Judged, exchanges_of
+from lore.formats.http import Judged, calls_without_content, exchanges_of
 from lore.formats.lines import Line, RecordReader, first_records
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
@@ -82,9 +82,10 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     sent = (recorded_body(record.at(path)) for path in _SENT)
     proxied = recorded_body(record.at("proxy_server_request.body"))
     body = next(filter(None, sent), None) or (proxied and (proxied[0], "parsed")) or _body_of_params(record)
+    sent_body = body or build_body(record.first(("model", "response.model")), [])
+    call = replace(call_in(record, LITELLM, sent_body), usage=_usage(record), usage_label="LiteLLM's usage_object")
     if body is None:
-        return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
-    call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_label="LiteLLM's usage_object")
+        return calls_without_content(call, "a payload without the messages that were sent")
     return exchanges_of(call)
 
 

@@ -37,7 +37,7 @@ from lore.formats.contents import (
     to_openai_messages,
     unescape,
 )
-from lore.formats.http import Http, Judged, exchanges_of, failure_of
+from lore.formats.http import Http, Judged, calls_without_content, exchanges_of, status_in_text
 from lore.formats.lines import Line, RecordReader, first_records, placed
 from lore.formats.values import count_in, text_in
 from lore.model.canonical import encode, text_of
@@ -165,9 +165,6 @@ _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "ai.prompt.messages"
 _MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "ai.model.id")
 _OTHER_OPERATIONS = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
 _CALL_KEYS = re.compile(rb"gen_ai[.\"]|input_messages|ai\.prompt\.messages|\\u")  # \u: the key may be escaped
-# The status of a failed call, which clients write into the message.
-_CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)\W{0,3}([45]\d\d)\b")
-_BEGINNING = 300  # characters of a message that are searched for a status
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
 _DIGITS = 9  # a longer number in a key is ignored
 _PARAMS = {  # by attribute: the parameter of OpenAI's request
@@ -204,7 +201,7 @@ def _is_call(span: _SpanRecord) -> bool:
 
 
 def _call_of_span(span: _SpanRecord) -> list[Judged]:
-    """Return the exchange of a model call's span; without messages, problems in its place.
+    """Return the exchange of a model call's span, and its problems.
 
     Its messages are written in OpenAI's shape, however its instrumentation records them.
     """
@@ -221,15 +218,15 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
     params = {name: value for key, name in _PARAMS.items() if (value := attrs.at(key))}
     tools = _array_of(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
     body = build_body(attrs.first(_MODELS), messages, tools, params)
-    call = replace(call_in(attrs, SPANS, body), at=span.at, usage=_usage(attrs), failure=span.failure or "")
-    if span.failure and call.status is None and (code := _CODE.search(span.failure[:_BEGINNING])) is not None:
-        call = replace(call, status=int(code[1]))
+    call = call_in(attrs, SPANS, body)
+    cost = call.cost or _provider_value(attrs, ("cost",))  # that Vercel's AI Gateway stated
+    call = replace(call, at=span.at, usage=_usage(attrs), cost=cost, failure=span.failure or "")
+    if span.failure and call.status is None:
+        call = replace(call, status=status_in_text(span.failure))
     if messages:
         return exchanges_of(call)
     lacks = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
-    message = f"{span.name or 'a span'} has no messages that were sent: {lacks}"
-    failed = failure_of(call)
-    return [Problem(Code.CONTENT_NOT_RECORDED, message), *([failed] if failed else [])]
+    return calls_without_content(call, f"{span.name or 'a span'} has no messages that were sent: {lacks}")
 
 
 def _array_of(raw: bytes) -> bytes:
@@ -279,8 +276,9 @@ def _usage(attrs: Record) -> Usage | None:
             usage[name] = count
     if not usage.keys() - {"total_tokens"}:
         return None
-    if "cache_write_tokens" not in usage and (writes := _provider_writes(attrs)) is not None:
-        usage["cache_write_tokens"] = writes
+    writes = _provider_value(attrs, ("cacheCreationInputTokens", "cacheWriteInputTokens"))
+    if "cache_write_tokens" not in usage and (count := count_in(writes)) is not None:  # version 5 of Vercel's AI SDK
+        usage["cache_write_tokens"] = count
     total = usage.pop("total_tokens", None)
     prompt, cached = usage.get("prompt_tokens"), usage.get("cached_tokens", 0) + usage.get("cache_write_tokens", 0)
     if prompt is not None and cached and total == prompt + cached + usage.get("completion_tokens", 0):
@@ -288,15 +286,14 @@ def _usage(attrs: Record) -> Usage | None:
     return usage_of_object({"prompt_tokens": None, **usage})
 
 
-def _provider_writes(attrs: Record) -> int | None:
-    """Return the written tokens that Vercel's AI SDK 5 records only in its provider's own data; None if unknown."""
+def _provider_value(attrs: Record, names: tuple[str, ...]) -> bytes:
+    """Return the first value of these names in a provider's own data, which Vercel's AI SDK records; empty if none."""
     for provider in (raw_members(unescape(attrs.at("ai.response.providerMetadata"))) or {}).values():
         metadata = raw_members(provider) or {}
-        usage = raw_members(metadata.get("usage", b"")) or {}
-        counts = metadata.get("cacheCreationInputTokens"), usage.get("cacheWriteInputTokens")
-        if (count := next((count_in(raw) for raw in counts if raw is not None), None)) is not None:
-            return count
-    return None
+        metadata = {**(raw_members(metadata.get("usage", b"")) or {}), **metadata}
+        if (value := next((metadata[name] for name in names if name in metadata), b"null")) != b"null":
+            return value
+    return b""
 
 
 def _members_by_number(attrs: Mapping[str, bytes], prefix: str) -> list[dict[str, bytes]]:

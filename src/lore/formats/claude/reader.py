@@ -402,7 +402,7 @@ class ClaudeCode(LogReader):
             session.append(OpaqueItem(uuid, Raw(session.line.data)))
             self._remember(record, chain)
             if b'"isApiErrorMessage":true' in session.line.data:
-                session.signal(Sign("api-error"))
+                session.fail(next((text_in(part.text) for part in parts if isinstance(part, TextBlock)), ""))
             return
         response = message.id or uuid
         # the input counts are equal on all records of a response, and differ between responses

@@ -68,6 +68,7 @@ class _CodexCounts(Struct, frozen=True, gc=False):  # of a `token_count` event
 class _CodexEvent(Struct, frozen=True, gc=False):  # an event that the screen shows
     type: str = ""
     info: _CodexCounts | None = None
+    message: Raw = NULL  # of an error
     num_turns: Raw = NULL  # prompts that a rollback removes
     thread_name: Raw = NULL
 
@@ -385,7 +386,10 @@ class Codex(LogReader):
             case "turn_aborted" | "error" | "stream_error" if not is_inherited:
                 for response in session.waiting[-1:]:
                     response.is_over = response.is_given_up = True
-                session.signal(Sign("interrupt" if event.type == "turn_aborted" else "api-error"))
+                if event.type == "turn_aborted":
+                    session.signal(Sign("interrupt"))
+                else:  # after a stream's error the client sends the request again
+                    session.fail(text_in(event.message) if event.type == "error" else "")
             case _:
                 pass
 

@@ -33,7 +33,7 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.agents.logs import is_place_of_logs
 from lore.recording.base import load_plugins
-from lore.recording.inputs import Input, by_start, drop_earlier_versions, inputs, join_bodies
+from lore.recording.inputs import Input, by_start, drop_copies, inputs, join_bodies
 from lore.recording.opening import reader_named
 from lore.report.plain import counted
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, map_files, place_of
@@ -178,7 +178,7 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_f
     policy = context.policy
     if context.with_ledgers or context.baseline or policy.per_path or policy.exempt:  # these are about single files
         return files
-    return join_bodies(drop_earlier_versions(files, context.options.log), context.options.format)
+    return join_bodies(drop_copies(files, context.options), context.options.format)
 
 
 def conclude(

@@ -32,7 +32,8 @@ from lore.recording.agents.companions import is_companion, session_of
 from lore.recording.agents.limits import LoggedLimit, limits_in, plan_notes
 from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
-from lore.recording.inputs import Input, inputs, written_at
+from lore.recording.inputs import Input, drop_copies, inputs, written_at
+from lore.recording.opening import Options
 from lore.recording.titles import title_of
 from lore.report.commands import compaction_command, in_shell
 from lore.report.plain import day_of, last_part, local_time
@@ -79,7 +80,7 @@ class GatheredLogs(NamedTuple):
 def gather_logs(surroundings: Surroundings, paths: Sequence[str], agent: Agent | None) -> GatheredLogs:
     """List the recordings at paths, or those of agents here (None: all agents)."""
     if paths:
-        logs = [AgentLog(None, file, written_at(file)) for file in inputs(list(paths))]
+        logs = [AgentLog(None, file, written_at(file)) for file in drop_copies(inputs(list(paths)), Options())]
         gathered_logs = GatheredLogs(logs, [], list(paths), [])
     else:
         groups, places, failed = agent_logs(surroundings, agent)
