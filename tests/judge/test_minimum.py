@@ -80,3 +80,14 @@ def test_copilot_breakpoints_are_no_content(tmp_path):
     ]
     verdicts, _ = judged(tmp_path, *calls)
     assert break_codes(verdicts[1]) == []
+
+
+@pytest.mark.parametrize(("model", "lost"), [("gemini-2.0-flash-001", 0), ("gemini-2.5-flash", 4_864)])
+def test_gemini_before_2_5_caches_nothing_unmarked(tmp_path, model, lost):
+    url = f"https://generativelanguage.googleapis.com/v1beta/models/{model}:generateContent"
+    talk = [{"role": "user", "parts": [{"text": WORDS * 400}]}]
+    bodies = [{"systemInstruction": {"parts": [{"text": role}]}, "contents": talk} for role in ("Add.", "Subtract.")]
+    billed = {"promptTokenCount": 4_900, "candidatesTokenCount": 5}
+    verdicts, _ = judged(tmp_path, *[call(10 * n, body, billed, url=url) for n, body in enumerate(bodies)])
+    assert verdicts[1].causes[0].code == "LORE100"  # the change is there all the same
+    assert (verdicts[1].lost_tokens, bool(break_codes(verdicts[1]))) == (lost, bool(lost))
