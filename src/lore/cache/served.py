@@ -104,8 +104,9 @@ _POINT_ZERO = pattern(r"(?<=[a-z]-\d)-0$")  # an alias: `claude-sonnet-4-0` is C
 def normal_name(model: str | None) -> str:
     """Return a model's name as the tables spell it: lower case, without path, vendor, region, date and variant.
 
-    Variants are those at the same price (`:beta`, `[1m]`). Claude's names lose the platform version and `-thinking`,
-    too; their dots become hyphens, the family comes before the number, and a minor version 0 is left out. Empty for None and over 200 characters.
+    Variants are those at the same price (`:beta`, `[1m]`). Claude's names lose the platform version, `-thinking` and a
+    minor version of 0, too; their dots become hyphens, and the family comes before the number. Empty for None and over
+    200 characters.
     `claude-sonnet-4.6`, `us.anthropic.claude-sonnet-4-6-v1:0`, `claude-sonnet-4-6@20260217` and
     `openrouter/anthropic/claude-4.6-sonnet:beta` all become `claude-sonnet-4-6`.
     """

@@ -3,11 +3,12 @@
 `Plateaus` finds reads of a chain that stay at one level while its prompts grow past it. Rules: at least three reads in
 a row at one level (two if the chain never read anything), within a block of the cache, or in a cache without
 breakpoints each less than half of what the request repeats; each request repeats its predecessor, and by the end more
-than two blocks and 2 % beyond that level. A request that reads nothing counts if it repeats what the model caches. Unless nothing at all was read, the repeated
-part also grew by as much. With a cache that needs breakpoints the part up to the last one counts. A turn that is
-reported for another reason may be one of them, and its loss is not counted again; if something was written, LORE305
-reports it. Reasons that a recorded request shows are named; a log shows none. Source: a llama.cpp server that read
-4,867 tokens in each of nine requests whose prompts grew to 22,100.
+than two blocks and 2 % beyond that level. Unless nothing at all was read, the repeated part also grew by as much. A
+request that reads nothing counts only if it repeats as many tokens as the model caches. With a cache that needs
+breakpoints the part up to the last one counts. A turn that is reported for another reason may be one of them, and its
+loss is not counted again; if something was written, LORE305 reports it. Reasons that a recorded request shows are
+named; a log shows none. Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew
+to 22,100.
 
 `Beginnings` finds system prompts with tools that the first requests of at least three chains in a row repeat and none
 reads, each within five minutes of the previous one and after its answer, in caches without breakpoints. Source:
