@@ -473,6 +473,19 @@ def test_baseline_keeps_entries_of_unjudged_files():
     assert len(json.loads(Path("b.json").read_bytes())["findings"]) == 1
 
 
+def test_fixed_findings_of_baseline_are_named():
+    waste("a.jsonl"), waste("b.jsonl")
+    update("a.jsonl", "b.jsonl")
+    put("b.jsonl", body("a"))
+    known = lore("check", "a.jsonl", "b.jsonl", "--baseline", "b.json", "-q")
+    assert known.code == 0
+    assert "fixed, and still listed in the baseline: LORE101 b.jsonl system" in known.err
+    assert "(--update-baseline removes them)" in known.err
+    written = update("a.jsonl", "b.jsonl").err
+    assert "fixed, and removed from the baseline: LORE101 b.jsonl\n" in written
+    assert "fixed" not in lore("check", "a.jsonl", "b.jsonl", "--baseline", "b.json").err
+
+
 # `--update-baseline --select LORE2` dropped all that was known of the others, without a word.
 def test_baseline_keeps_codes_that_select_excludes():
     update(waste())

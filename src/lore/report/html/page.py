@@ -235,7 +235,8 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
     sums = sentences.describe_rebilled(result.summary, has_grounds=False)
     lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in sums)
     is_one = result.summary.files == 1  # its own part of the page has the same sums, causes and fixes
-    folded = is_one or len(result.findings) > SHOWN_FINDINGS
+    shown = sum(verbose or finding.severity != "note" for finding in result.findings)
+    folded = is_one or shown > SHOWN_FINDINGS
     blocks = capture(partial(Terminal().write, result, verbose=verbose), "Findings and sums", folded=folded)
     return Intro("lore check", "lore check", "" if is_one else lead, blocks)
 
