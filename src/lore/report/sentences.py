@@ -295,7 +295,7 @@ def _agrees(dollars: float, means: Sequence[float]) -> bool:
 
 
 def _mean_tokens(dollars: float, means: Sequence[float]) -> str:
-    """Return both means in brackets; if other models make them contradict the cost, name the models in place of them."""
+    """Return both means in brackets; if they contradict the cost within the models, name those instead."""
     if not _agrees(dollars, means):
         return " of the same models"
     return f" ({count_of_tokens(means[0])} tokens instead of {count_of_tokens(means[1])})"
