@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 from msgspec import UNSET
+from msgspec.structs import replace
 
 import lore
 from lore.judge.sums import is_part, rebilled_dollars
@@ -256,7 +257,7 @@ def introduce_simulation(result: SimulateResult) -> Intro:
 
 def introduce_dry_run(result: DryRunResult) -> Intro:
     """Introduce what a policy of compaction would have done to a session."""
-    blocks = capture(partial(compacted.write_dry_run, result))
+    blocks = capture(partial(compacted.write_dry_run, replace(result, answer="")))  # the answer is the lead
     return Intro("lore compact --dry-run", "Compacting this session", result.answer, blocks)
 
 
