@@ -98,7 +98,7 @@ def test_missing_breakpoints_cost_what_usage_counted(tmp_path):
     talk = [{"role": "user", "content": WORDS * 90}]
     calls = list[dict]()
     for number, tokens in enumerate((1_089, 1_214, 1_359)):
-        body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": list(talk)}
+        body = {"model": "claude-sonnet-4-5", "max_tokens": 900, "messages": list(talk)}
         calls.append(call(10 * number, body, usage(0, 0, tokens)))
         talk += [{"role": "assistant", "content": "done"}, {"role": "user", "content": WORDS * 9}]
     (finding,) = [found for found in judged(tmp_path, *calls)[1] if found.code == "LORE114"]

@@ -129,8 +129,8 @@ class Unneeded(EvidenceFact, frozen=True):
 
     words = (
         "{what:=path?the exemption from {code} matches no recording: {where} (its reason: {reason})|"
-        "{what:=exemption?the exemption from {code}{where:? in {where}} is unused: there is no such finding (its reason: "
-        "{reason})|"
+        "{what:=exemption?the exemption from {code}{where:? in {where}} is unused: there is no such finding "
+        "(its reason: {reason})|"
         "{code} {where}: {left:=0?no finding matches it|{left} of {entries} still occur}}}"
     )
     fix_word = "{what}"
