@@ -4,7 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.cache.counts import contradiction, expiry, lost_lifetime, read_everything, shortfall, too_few_tokens
+from lore.cache.counts import (
+    contradiction,
+    expiry,
+    lost_lifetime,
+    read_everything,
+    reason_to_doubt,
+    shortfall,
+    too_few_tokens,
+)
 from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
@@ -81,6 +89,7 @@ RULES = {"type": "text", "text": "Answer in one sentence. " * 150}  # 3,600 byte
     (RULES, {"uncached_tokens": 5}, {"context_management": {"edits": []}}, ""),
     (THOUGHT, {"uncached_tokens": 5}, {}, ""),
     (PICTURE, {"uncached_tokens": 5}, {}, ""),
+    ({"type": "input_audio", "input_audio": {"data": "SUQz" * 900}}, {"uncached_tokens": 5}, {}, ""),
     ({"type": "tool_result", "tool_use_id": "a", "content": [RULES, RULES, PICTURE]}, {"uncached_tokens": 5}, {}, ""),
 ])  # fmt: skip
 def test_usage_far_below_the_body_is_impossible(block, counts, fields, reason):
@@ -88,6 +97,19 @@ def test_usage_far_below_the_body_is_impossible(block, counts, fields, reason):
     fault = too_few_tokens(request)
     assert fault.startswith(reason)
     assert bool(fault) is bool(reason)
+
+
+def test_ollama_images_have_tokens_that_bytes_do_not_show():
+    asked = {"model": "gemma3", "messages": [{"role": "user", "content": "What is it?", "images": ["iVBO" * 900]}]}
+    assert not too_few_tokens(turn(parsed(asked, "openai-chat"), usage=Usage(uncached_tokens=8)))
+
+
+@pytest.mark.parametrize(("searches", "doubt"), [((("web_search", 1),), ""), ((), "291 tokens written by lifetime")])
+def test_lifetimes_after_a_web_search_are_of_its_last_pass(searches, doubt):
+    """Recorded by Mirascope: 12,174 tokens written in all, of which 291 in `cache_creation`."""
+    usage = Usage(10, 39_695, 12_174, 437, write_5m_tokens=291, write_1h_tokens=0, server_tools=searches)
+    assert reason_to_doubt(usage).startswith(doubt)
+    assert bool(reason_to_doubt(usage)) is bool(doubt)
 
 
 def test_a_gateway_may_set_breakpoints_of_its_own():

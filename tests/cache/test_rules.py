@@ -238,6 +238,8 @@ def test_hours_are_read_or_refused(hours, spans):
     ("claude-opus-5[1m]", "claude-opus-5"),
     ("claude-opus-4-6-thinking", "claude-opus-4-6"),
     ("claude-sonnet-4-20250514-thinking", "claude-sonnet-4"),
+    ("claude-sonnet-4-0", "claude-sonnet-4"),
+    ("anthropic/claude-4.0-opus", "claude-opus-4"),
     ("openrouter/anthropic/claude-sonnet-4.5:beta", "claude-sonnet-4-5"),
     ("anthropic:claude-sonnet-4-5", "claude-sonnet-4-5"),
     ("anthropic--claude-4.5-sonnet", "claude-sonnet-4-5"),

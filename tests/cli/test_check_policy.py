@@ -49,8 +49,8 @@ def test_exemption_of_unjudged_file_is_not_reported():
 
 
 @pytest.mark.parametrize(("path", "says", "line"), [
-    ("r.jsonl", "no finding of LORE101 in r.jsonl needs this exemption any more", 3),
-    ("gone/*.jsonl", "no recording matches gone/*.jsonl, the path of this exemption from LORE101", 3),
+    ("r.jsonl", "the exemption from LORE101 in r.jsonl is unused: there is no such finding", 3),
+    ("gone/*.jsonl", "the exemption from LORE101 matches no recording: gone/*.jsonl", 3),
 ])  # fmt: skip
 def test_unused_exemption_names_its_line_and_reason(path, says, line):
     settings("[check]\n\n" + EXEMPT.replace("r.jsonl", path))
@@ -471,6 +471,19 @@ def test_baseline_keeps_entries_of_unjudged_files():
     os.unlink("b.jsonl")
     update("a.jsonl")
     assert len(json.loads(Path("b.json").read_bytes())["findings"]) == 1
+
+
+def test_fixed_findings_of_baseline_are_named():
+    waste("a.jsonl"), waste("b.jsonl")
+    update("a.jsonl", "b.jsonl")
+    put("b.jsonl", body("a"))
+    known = lore("check", "a.jsonl", "b.jsonl", "--baseline", "b.json", "-q")
+    assert known.code == 0
+    assert "fixed, and still listed in the baseline: LORE101 b.jsonl system" in known.err
+    assert "(--update-baseline removes them)" in known.err
+    written = update("a.jsonl", "b.jsonl").err
+    assert "fixed, and removed from the baseline: LORE101 b.jsonl\n" in written
+    assert "fixed" not in lore("check", "a.jsonl", "b.jsonl", "--baseline", "b.json").err
 
 
 # `--update-baseline --select LORE2` dropped all that was known of the others, without a word.

@@ -264,6 +264,22 @@ def test_printed_reasons_of_a_change_add_up():
     assert sum(float(part) for part in re.findall(r"[+]\$([\d.]+)", "".join(shown))) == pytest.approx(125.52)
 
 
+def test_reason_against_the_means_names_no_means():
+    """Within each model prompts were shorter, but the model with the longer ones got more requests."""
+    change = CostChange(
+        dollars=-0.3, requests=0, models=0, prompts=-0.1, tokens=0.2, output=-0.4, surcharges=0, rebilled=0
+    )
+    earlier, later = (
+        replace(Sums().result(""), requests=10, uncached_tokens=uncached, read_tokens=read, output_tokens=output)
+        for uncached, read, output in ((8_000, 1_000, 500), (10_000, 9_000, 900))
+    )
+    assert describe_change("now", change, earlier, later)[1:] == [
+        "  -$0.4000 by less output in each request of the same models",
+        "  +$0.2000 by share read and prices of the same models",
+        "  -$0.1000 by shorter prompts of the same models",
+    ]
+
+
 def test_compare_sums_the_time_before(monkeypatch):
     claude("a", STEADY, day=1)
     claude("b", FALLEN, day=12)

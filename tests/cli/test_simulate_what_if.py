@@ -344,6 +344,8 @@ def test_causes_saving_only_together_are_ranked_together(changes):
 
 def test_what_if_cause_requires_a_code():
     assert "names no cause" in lore("simulate", stable(), "--what-if", "cause=,").err
+    assert "--what-if 'LORE101' is not KEY=VALUE" in lore("simulate", stable(), "--what-if", "LORE101").err
+    assert lore("simulate", "--what-if", stable()).code == 0
 
 
 def test_savings_are_of_at_least_the_known_cost():

@@ -80,3 +80,27 @@ def test_copilot_breakpoints_are_no_content(tmp_path):
     ]
     verdicts, _ = judged(tmp_path, *calls)
     assert break_codes(verdicts[1]) == []
+
+
+@pytest.mark.parametrize(("model", "lost"), [("gemini-2.0-flash-001", 0), ("gemini-2.5-flash", 4_864)])
+def test_gemini_before_2_5_caches_nothing_unmarked(tmp_path, model, lost):
+    url = f"https://generativelanguage.googleapis.com/v1beta/models/{model}:generateContent"
+    talk = [{"role": "user", "parts": [{"text": WORDS * 400}]}]
+    bodies = [{"systemInstruction": {"parts": [{"text": role}]}, "contents": talk} for role in ("Add.", "Subtract.")]
+    billed = {"promptTokenCount": 4_900, "candidatesTokenCount": 5}
+    verdicts, _ = judged(tmp_path, *[call(10 * n, body, billed, url=url) for n, body in enumerate(bodies)])
+    assert verdicts[1].causes[0].code == "LORE100"  # the change is there all the same
+    assert (verdicts[1].lost_tokens, bool(break_codes(verdicts[1]))) == (lost, bool(lost))
+
+
+def test_missing_breakpoints_cost_what_usage_counted(tmp_path):
+    """The prompt's size and the repeated tokens are those of the usage: 1,089 + 1,214 were paid for again."""
+    talk = [{"role": "user", "content": WORDS * 90}]
+    calls = list[dict]()
+    for number, tokens in enumerate((1_089, 1_214, 1_359)):
+        body = {"model": "claude-sonnet-4-5", "max_tokens": 900, "messages": list(talk)}
+        calls.append(call(10 * number, body, usage(0, 0, tokens)))
+        talk += [{"role": "assistant", "content": "done"}, {"role": "user", "content": WORDS * 9}]
+    (finding,) = [found for found in judged(tmp_path, *calls)[1] if found.code == "LORE114"]
+    assert "in a prompt of about 1,214 tokens" in finding.message
+    assert finding.lost_tokens == 1_089 + 1_214

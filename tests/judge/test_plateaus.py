@@ -62,6 +62,17 @@ def test_low_reads_of_several_machines_are_one_plateau():
     assert "LORE307" not in chain_codes(talk(128, 3_968, 128, 4_864, 128, **xai))
 
 
+def test_requests_below_the_minimum_are_not_unread():
+    """A cassette of 11 prompts of GPT-4o mini from 242 tokens to 1,131: only the last could be read (1,024)."""
+    short = talk(
+        *[0] * 8, fields={"messages": lambda n: [{"role": "user", "content": f"{i}: {WORDS}"} for i in range(n + 1)]}
+    )
+    sizes = (242, 381, 538, 693, 858, 939, 1_131, 1_131)
+    bills = [Usage(size, 0, None, 20) for size in sizes]
+    turns = [replace(each_turn, usage=usage) for each_turn, usage in zip(short, bills, strict=True)]
+    assert "LORE307" not in chain_codes(turns)
+
+
 def test_two_unread_requests_before_reads_are_no_plateau():
     assert "LORE307" not in chain_codes(talk(0, 0, 0, 4_352, 4_864))
 

@@ -116,6 +116,7 @@ def test_bare_lore_and_compact_write_pages():
     assert "What agents spent" in page()
     assert "~/.claude/projects/-w/a.jsonl" in page()
     written("compact", "home/.claude/projects/-w/a.jsonl", "--dry-run", "--window", "20000", path="c.html")
+    assert len(re.findall(r"\b(?:Yes|No): ", page("c.html"))) == 1, "the answer stands once"
     assert "Compacting this session" in page("c.html")
     assert 'class="plot"' in page("c.html")
     written("--since", "2020-01-01", path="over")

@@ -47,6 +47,25 @@ def test_window_of_one_exchange_stays_one_chain():
     assert chains_of(windows[1], body("c", "d")) == ["main", "chain-2"]
 
 
+@pytest.mark.parametrize("size", [4, 5, 7])
+def test_window_of_several_short_messages_stays_one_chain(size):
+    talk = [
+        "a",
+        assistant("b"),
+        "c",
+        assistant("d"),
+        "e",
+        assistant("f"),
+        "g",
+        assistant("h"),
+        "i",
+        assistant("j"),
+        "k",
+    ]
+    windows = [body(*talk[max(0, end - size) : end]) for end in range(1, len(talk) + 1, 2)]
+    assert set(chains_of(*windows)) == {"main"}
+
+
 def test_window_that_fits_two_conversations_continues_neither():
     said = [dumps({"role": "assistant", "content": f"{name}: {LONG}"}) for name in "AB"]
     ends = [body(f"task {name}", assistant(name), "Continue.") for name in "AB"]

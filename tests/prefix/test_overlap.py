@@ -22,7 +22,7 @@ from lore.prefix.overlap import (
     name_relation,
 )
 from model.making import assistant, body, dumps, parsed
-from prefix.pairs import text, user
+from prefix.pairs import explain, text, user
 
 BASE = body("one", assistant("two"), "three")
 TOOL = {"name": "ls", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}
@@ -234,3 +234,12 @@ def test_a_changing_head_leaves_the_history_measured():
         assert totals.current == total(current)
         previous = current
     assert len(measured) == 100
+
+
+def test_inserted_text_that_repeats_itself_is_shown():
+    """CrewAI appended its system prompt once more in each request; both excerpts showed the same place of it."""
+    text = "You are Calculator. You are a calculator.\nYour personal goal is: Calculate numbers accurately"
+    (cause,) = explain(body(system=text), body(system=f"{text}\n\n{text}"))
+    before, after = cause.evidence.before, cause.evidence.after
+    assert before != after
+    assert after.endswith("accurately\\n\\nYou are Calculator. ")

@@ -42,7 +42,9 @@ def reason_to_doubt(usage: Usage) -> str:
     if not 0 <= min(known_counts) <= max(known_counts) <= _MOST_TOKENS:
         return "a count below zero" if min(known_counts) < 0 else f"a count over {_MOST_TOKENS:,}"
     parts = (usage.write_5m_tokens or 0) + (usage.write_1h_tokens or 0)
-    if usage.write_tokens is not None and parts and parts != usage.write_tokens:
+    # of a response in which a server tool ran (web search), lifetimes are those of its last pass
+    in_last_pass = bool(usage.server_tools) and parts < (usage.write_tokens or 0)
+    if usage.write_tokens is not None and parts and parts != usage.write_tokens and not in_last_pass:
         return f"{parts:,} tokens written by lifetime, {usage.write_tokens:,} in all"
     return ""
 
@@ -326,9 +328,10 @@ _UNSEEN_TOOLS = (
 )
 _UNSEEN_IN_TOOL = pattern(_UNSEEN_TOOLS + rb")")  # its schema may have a field of any name, such as `document`
 _UNSEEN = pattern(
-    _UNSEEN_TOOLS + rb"|server_tool_use|image|input_image|image_url|document|input_file|file|compaction)"
+    _UNSEEN_TOOLS + rb"|server_tool_use|image|input_image|image_url|document|input_file|input_audio|file|compaction)"
     rb'|"(?:inlineData|inline_data|fileData|file_data)"'
     rb'|"(?:document|image|video)"\s*:\s*\{'  # Bedrock
+    rb'|"images"\s*:\s*\["'  # Ollama
 )
 
 

@@ -160,6 +160,8 @@ class ImplicitCache(MeasuredCache):
         least = self._find_rule(self._minimum, request.model, request.at) or 0
         read, prompt_size = tokens // block * block, total // block * block
         reason = "longest beginning of an earlier request" if read else "no earlier request begins alike"
+        if self._find_rule("caches_unmarked", request.model, request.at) == 0:
+            return self._predicted(request, 0, self._confidence, "this model caches only what a request names", 0)
         if read < least:
             read, reason = 0, f"below the minimum of {int(least):,} tokens" if tokens else reason
         return self._predicted(request, read, self._confidence, reason, prompt_size if prompt_size >= least else 0)

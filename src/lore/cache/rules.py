@@ -303,7 +303,10 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
     "usd_per_mtok_hour": ("price_storage_hour",),
 }  # fmt: skip
-_FLAGS = ("lookback_runs", "list_prices", "reads_output", "reads_returned_answer", "head_expires", "drops_thinking")
+_FLAGS = (
+    "lookback_runs", "list_prices", "reads_output", "reads_returned_answer", "head_expires", "drops_thinking",
+    "caches_unmarked",
+)  # fmt: skip
 # The kind of value that each rule has ("number", "whole", "flag", "text"), and its unit.
 RULES: dict[str, tuple[str, str]] = {
     **{rule: ("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},
@@ -485,6 +488,13 @@ def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:
     where = served_by(turn)
     minimum = rules.number("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
     return None if minimum is None else int(minimum)
+
+
+def caches_unmarked(rules: DatedRules, turn: Turn) -> bool:
+    """Return whether the turn's model caches prompts that name no cached content; True if no rule denies it."""
+    where = served_by(turn)
+    row = rules.find("caches_unmarked", where.provider, turn.model, where.platform, turn.at)
+    return row is None or row.value is not False or cache_of(turn, where) == "gemini-explicit"
 
 
 def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:

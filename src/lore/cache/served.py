@@ -101,14 +101,16 @@ _DATE = pattern(r"(?:@(?:\d{8}|latest|default)|-\d{8}|-\d{4}-\d\d-\d\d|-latest)$
 _PLATFORM_VERSION = pattern(r"-v\d+(?::\w+)*$")
 _WINDOW = pattern(r"\[\d+m\]$")  # Claude Code's mark of a long context window
 _NUMBER_FIRST = pattern(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
+_POINT_ZERO = pattern(r"(?<=[a-z]-\d)-0$")  # an alias: `claude-sonnet-4-0` is Claude Sonnet 4
 
 
 @lru_cache(_MANY)
 def normal_name(model: str | None) -> str:
     """Return a model's name as the tables spell it: lower case, without path, vendor, region, date and variant.
 
-    Variants are those at the same price (`:beta`, `[1m]`). Claude's names lose the platform version and `-thinking`,
-    too; their dots become hyphens, and the family comes before the number. Empty for None and over 200 characters.
+    Variants are those at the same price (`:beta`, `[1m]`). Claude's names lose the platform version, `-thinking` and a
+    minor version of 0, too; their dots become hyphens, and the family comes before the number. Empty for None and over
+    200 characters.
     `claude-sonnet-4.6`, `us.anthropic.claude-sonnet-4-6-v1:0`, `claude-sonnet-4-6@20260217` and
     `openrouter/anthropic/claude-4.6-sonnet:beta` all become `claude-sonnet-4-6`.
     """
@@ -120,7 +122,7 @@ def normal_name(model: str | None) -> str:
         return _DATE.sub("", name)
     name = name.removesuffix("-thinking")
     name = _DATE.sub("", _PLATFORM_VERSION.sub("", _DATE.sub("", name)))
-    return _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-"))
+    return _POINT_ZERO.sub("", _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-")))
 
 
 # Each `[` has its `]`: `fnmatch` would read an open bracket as a letter. One directly after the first is a member.

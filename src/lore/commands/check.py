@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from lore.commands.lint import LintOptions
 
 
+_NAMED = 5  # fixed findings that are named, at most
+
+
 class CheckOptions(Struct, frozen=True):
     """The options of `lore check`."""
 
@@ -155,6 +158,16 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     return replace(context, policy=policy, root=root, redact=options.redact, option_ruling=ruling)
 
 
+def _describe_fixed(fixed: list[str], *, is_written: bool, redact: bool) -> str:
+    """Return the entries of the baseline that no finding matches any more."""
+    action = "removed from" if is_written else "still listed in"
+    names = [text.removesuffix(": no finding matches it") for text in ([] if redact else fixed[:_NAMED])]
+    more = f"{len(fixed) - len(names):,} more"
+    named = "; ".join(names + [more] * (0 < len(names) < len(fixed)))
+    hint = "" if is_written else " (--update-baseline removes them)"
+    return f"fixed, and {action} the baseline: {named or counted(len(fixed), 'finding')}{hint}"
+
+
 def _workers(jobs: str | None) -> Any:
     """Return how many processes judge, or the cluster that does; raises LoreError for a wrong number or name."""
     if jobs is None:
@@ -199,6 +212,8 @@ def _report(
         cost = known_cost(outcome.result.summary)
         kept = f", and {outcome.unseen:,} kept that this run did not look for" if outcome.unseen else ""
         common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{cost}{kept}")
+    if outcome.fixed:
+        common.tell(_describe_fixed(outcome.fixed, is_written=outcome.baselined is not None, redact=options.redact))
     more_commands: list[tuple[str, str]] = []
     if outcome.longest[0]:
         from lore.report.commands import compaction_advice

@@ -73,8 +73,9 @@ def _run(args: list[str]) -> int:
 def _complete_arguments(args: list[str]) -> list[str]:
     """Return the arguments as the framework takes them.
 
-    `-#3` is a turn of standard input. `--what-if` without a value gets an empty one. In CI, where agents keep no
-    sessions, bare `lore` means help.
+    `-#3` is a turn of standard input. `--what-if` without a value gets an empty one; a following word is its
+    value if it has a `=`, or could name a change and no file has that name. In CI, where agents keep no sessions, bare
+    `lore` means help.
     """
     if args[:1] == ["record"]:  # the rest is the command line of another program
         return args
@@ -82,7 +83,8 @@ def _complete_arguments(args: list[str]) -> list[str]:
         return ["--help"]
     complete: list[str] = []
     for arg, following in zip(args, [*args, ""][1:], strict=True):
-        if arg == "--what-if" and (following.startswith("-") or "=" not in following):
+        is_word = following.replace(",", "").isalnum() and not os.path.exists(following)
+        if arg == "--what-if" and (following.startswith("-") or not ("=" in following or is_word)):
             arg = "--what-if="
         complete.append(f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg)
     return complete

@@ -141,6 +141,15 @@ def renew_entries(
     return list(by_name.values()), unseen
 
 
+def find_removed(old: Baseline, entries: Iterable[BaselineEntry]) -> Iterator[BaselineEntry]:
+    """Yield the old entries whose finding is in none of the new ones, also not in a recording that was renamed."""
+    names, new = {entry.fingerprint for entry in old.findings}, {entry.fingerprint: entry for entry in entries}
+    moved = {entry.content for name, entry in new.items() if name not in names} - {None}
+    for entry in sorted(old.findings, key=_order):
+        if entry.fingerprint not in new and entry.content not in moved:
+            yield entry
+
+
 def find_stale(
     known_findings: KnownFindings, place: Place, covers: Callable[[BaselineEntry], bool]
 ) -> Iterator[Finding]:

@@ -22,9 +22,8 @@ from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPARED, ENDED_REQUESTS
 from lore.model.providers import place_in
-from lore.model.turn import Call, Exchange, Output, Prompt, StreamedOutput, Turn
+from lore.model.turn import Call, Exchange, Output, Prompt, Segment, StreamedOutput, Turn
 from lore.prefix import likeness, purpose
-from lore.prefix.blocks import message_start
 from lore.prefix.overlap import count_cached_segments, count_shared_segments, iterate_from
 from lore.prefix.tools import tool_name
 
@@ -209,15 +208,12 @@ class Chains:
         return chain
 
     def _has_slid(self, chain: _KnownChain, prompt: Prompt) -> bool:
-        """Return whether a request begins with the message that ended the chain's: its window is one exchange long."""
-        previous = chain.prompt
-        start = message_start(previous, len(previous.messages) - 1) if len(previous.messages) else 0
-        last = [segment.data for segment in previous.messages.since(start)]
-        first = [segment.data for segment in islice(prompt.messages, len(last))]
-        if not start or first != last or not purpose.last_user_texts(previous):
+        """Return whether a request begins with the messages that ended the chain's, and the model's answer follows."""
+        previous, kept = chain.prompt, _count_kept_end(chain.prompt, prompt)
+        if not kept or not purpose.last_user_texts(previous):
             return False
-        answers, received = likeness.answer_keys(prompt, len(last)), self._reply_keys(chain)
-        is_answer = len(prompt.messages) > len(last) and likeness.is_model_message(prompt.messages[len(last)])
+        answers, received = likeness.answer_keys(prompt, kept), self._reply_keys(chain)
+        is_answer = len(prompt.messages) > kept and likeness.is_model_message(prompt.messages[kept])
         is_other = bool(answers) and bool(received) and not answers & received
         return is_answer and not is_other and likeness.has_same_head(previous, prompt)
 
@@ -467,3 +463,19 @@ def cache_scope(turn: Turn) -> tuple[str | None, ...]:
     """
     call, prompt = turn.call, turn.prompt
     return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, *call.answerer
+
+
+def _count_kept_end(previous: Prompt, current: Prompt) -> int:
+    """Return how many segments end one prompt's messages and begin the other's: whole messages, the longest such part.
+
+    0 if there are none, or if nothing was removed before them.
+    """
+    old, new = previous.messages, current.messages
+    for start in range(max(1, len(old) - len(new)), len(old)):
+        if old[start].kind == "envelope" and all(map(_is_equal, old.since(start), new)):
+            return len(old) - start
+    return 0
+
+
+def _is_equal(one: Segment, other: Segment) -> bool:
+    return one.data == other.data

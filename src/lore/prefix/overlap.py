@@ -269,6 +269,8 @@ def excerpt_pieces(
     if not leading or at < 0:
         return excerpt_pair(previous, current)
     pair = excerpt(holder, start, _PIECE, _PIECE), excerpt(other, at + len(leading), _PIECE, _PIECE)
+    if pair[0] == pair[1]:  # what was inserted repeats what follows it
+        return excerpt_pair(previous, current)
     return pair if before else (pair[1], pair[0])
 
 

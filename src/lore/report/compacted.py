@@ -101,7 +101,8 @@ def _more(amount: float | None) -> str:
 
 
 def _write_end(answer: str, notes: Iterable[str], problems: Sequence[Problem], out: Console, *, verbose: bool) -> None:
-    out.print(line((answer, "bold")))
+    if answer:
+        out.print(line((answer, "bold")))
     for note in notes:
         out.print(line((f"note: {note}", "dim")))
     if problems and not verbose:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
@@ -248,23 +248,27 @@ def describe_change(
     who: str, change: CostChange, earlier: Spending, later: Spending, *, sides: tuple[str, str] = ("earlier", "later")
 ) -> list[str]:
     """Return by how much requests (`who`) cost more or less than earlier ones; then a line for each reason."""
-    counts, sizes, read, output = list[int](), list[str](), list[str](), list[str]()
+    counts, sizes, unread, output = list[int](), list[float](), list[float](), list[float]()
     for side in (later, earlier):
         billed = side.requests - side.unbilled
         tokens = side.uncached_tokens + side.read_tokens + side.write_tokens
         counts.append(billed - side.unpriced)
-        sizes.append(short(round(tokens / max(1, billed))))
-        read.append(f"{100 * side.read_tokens / max(1, tokens):.1f} %")
-        output.append(count_of_tokens(side.output_tokens / max(1, billed)))
-    shares = "" if read[0] == read[1] else f"share read ({read[0]} instead of {read[1]}) and "
+        sizes.append(tokens / max(1, billed))
+        unread.append(100 - 100 * side.read_tokens / max(1, tokens))
+        output.append(side.output_tokens / max(1, billed))
+    read = [f"{100 - share:.1f} %" for share in unread]
+    if read[0] == read[1]:
+        shares = ""
+    else:
+        figures = f"({read[0]} instead of {read[1]}) "
+        shares = f"share read {figures if _agrees(change.tokens, unread) else ''}and "
     names = dict.fromkeys(surcharge.name for side in (later, earlier) for surcharge in side.surcharges)
     parts = {
         f"{_more(change.requests, 'more', 'fewer')} requests ({counts[0]:,} instead of {counts[1]:,})": change.requests,
         "other models": change.models,
-        f"{_more(change.prompts, 'longer', 'shorter')} prompts ({sizes[0]} tokens instead of {sizes[1]})":
-            change.prompts,
+        f"{_more(change.prompts, 'longer', 'shorter')} prompts{_mean_tokens(change.prompts, sizes)}": change.prompts,
         f"{shares}prices of the same models": change.tokens,
-        f"{_more(change.output, 'more', 'less')} output in each request ({output[0]} tokens instead of {output[1]})":
+        f"{_more(change.output, 'more', 'less')} output in each request{_mean_tokens(change.output, output)}":
             change.output,
         ", ".join(names): change.surcharges,
         f"{_more(change.rebilled, 'more', 'less')} re-billed in each request": change.rebilled,
@@ -283,6 +287,18 @@ def describe_change(
     if unsure:
         amount += f", output not counted: the cost of {' and '.join(unsure)} requests is known in part"
     return [amount, *reasons]
+
+
+def _agrees(dollars: float, means: Sequence[float]) -> bool:
+    """Return whether the means of all requests, the later one first, changed as the cost within the models did."""
+    return (means[0] > means[1]) == (dollars > 0)
+
+
+def _mean_tokens(dollars: float, means: Sequence[float]) -> str:
+    """Return both means in brackets; if they contradict the cost within the models, name those instead."""
+    if not _agrees(dollars, means):
+        return " of the same models"
+    return f" ({count_of_tokens(means[0])} tokens instead of {count_of_tokens(means[1])})"
 
 
 def count_of_tokens(count: float) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
-from lore.cache.rules import MILLION, DatedRules, minimum_tokens
+from lore.cache.rules import MILLION, DatedRules, caches_unmarked, minimum_tokens
 from lore.cache.served import is_transcript, served_by
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
@@ -240,7 +240,9 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
     nothing_cached = counts.cached(previous.usage) == counts.cached(pair.current.usage) == 0
     # a log does not show breakpoints: its prompt is not made for that
     may_lack = previous.fidelity in ("wire", "parsed") and not counts.bills_writes(previous)
-    if nothing_cached and may_lack and needs_breakpoints(previous) and not previous.prompt.has_breakpoints:
+    is_unmarked = may_lack and needs_breakpoints(previous) and not previous.prompt.has_breakpoints
+    never_caches = not counts.cached(previous.usage) and not caches_unmarked(state.rules(), previous)
+    if (nothing_cached and is_unmarked) or never_caches:
         causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
         return replace(pair, causes=tuple(causes))
     minimum = minimum_tokens(state.rules(), previous) or 0

@@ -3,11 +3,12 @@
 `Plateaus` finds reads of a chain that stay at one level while its prompts grow past it. Rules: at least three reads in
 a row at one level (two if the chain never read anything), within a block of the cache, or in a cache without
 breakpoints each less than half of what the request repeats; each request repeats its predecessor, and by the end more
-than two blocks and 2 % beyond that level, more than the model's minimum. Unless nothing at all was read, the repeated
-part also grew by as much. With a cache that needs breakpoints the part up to the last one counts. A turn that is
-reported for another reason may be one of them, and its loss is not counted again; if something was written, LORE305
-reports it. Reasons that a recorded request shows are named; a log shows none. Source: a llama.cpp server that read
-4,867 tokens in each of nine requests whose prompts grew to 22,100.
+than two blocks and 2 % beyond that level. Unless nothing at all was read, the repeated part also grew by as much. A
+request that reads nothing counts only if it repeats as many tokens as the model caches. With a cache that needs
+breakpoints the part up to the last one counts. A turn that is reported for another reason may be one of them, and its
+loss is not counted again; if something was written, LORE305 reports it. Reasons that a recorded request shows are
+named; a log shows none. Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew
+to 22,100.
 
 `Beginnings` finds system prompts with tools that the first requests of at least three chains in a row repeat and none
 reads, each within five minutes of the previous one and after its answer, in caches without breakpoints. Source:
@@ -38,7 +39,7 @@ from lore.cache.counts import (
     first_pass_read,
     prompt_tokens,
 )
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import DatedRules, caches_unmarked, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_since
@@ -130,6 +131,11 @@ class Plateaus:
             repeated = 0 if pair is None else _count_repeated(pair)
         else:
             repeated = prompt_tokens(previous.usage) if turn.extends(previous) else 0
+        least = minimum_tokens(self._rules(), turn)
+        if least is None:
+            least = UNPUBLISHED if needs_breakpoints(turn) else 0
+        if not read and (repeated < least or not caches_unmarked(self._rules(), turn)):
+            return  # nothing could be read
         if current is None or (abs(read - current.level) >= block and not _is_scattered(turn, current, read, repeated)):
             current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS), header=True)
         differing = frozenset(
@@ -145,11 +151,10 @@ class Plateaus:
         if current.turns < (_FEWEST if self._has_read else _FEWEST_OF_NOTHING) or is_reported:
             return
         step = _BLOCKS * block if _marks_prefix(turn) else _STEPS.get(served_by(turn).provider, _BLOCKS * block)
-        least = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
-        if (min(excess, grown) if current.level else excess) <= max(least, TOLERANCE_SHARE * repeated):
+        margin = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
+        if (min(excess, grown) if current.level else excess) <= max(margin, TOLERANCE_SHARE * repeated):
             return
-        is_longest = self._longest is None or current.unread.tokens > self._longest.unread.tokens
-        if is_longest and repeated >= (minimum_tokens(self._rules(), turn) or 0):
+        if self._longest is None or current.unread.tokens > self._longest.unread.tokens:
             self._longest = current
 
     def findings(self, place: Place) -> Iterator[Finding]:

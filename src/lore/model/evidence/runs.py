@@ -131,8 +131,9 @@ class Unneeded(EvidenceFact, frozen=True):
     """An exemption that no finding needs, or a baseline entry that lists more than occur."""
 
     words = (
-        "{what:=path?no recording matches {where}, the path of this exemption from {code} ({reason})|"
-        "{what:=exemption?no finding of {code}{where:? in {where}} needs this exemption any more ({reason})|"
+        "{what:=path?the exemption from {code} matches no recording: {where} (its reason: {reason})|"
+        "{what:=exemption?the exemption from {code}{where:? in {where}} is unused: there is no such finding "
+        "(its reason: {reason})|"
         "{code} {where}: {left:=0?no finding matches it|{left} of {entries} still occur}}}"
     )
     fix_word = "{what}"

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 from msgspec import UNSET
+from msgspec.structs import replace
 
 import lore
 from lore.judge.sums import is_part, rebilled_dollars
@@ -235,7 +236,8 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
     sums = sentences.describe_rebilled(result.summary, has_grounds=False)
     lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in sums)
     is_one = result.summary.files == 1  # its own part of the page has the same sums, causes and fixes
-    folded = is_one or len(result.findings) > SHOWN_FINDINGS
+    shown = sum(verbose or finding.severity != "note" for finding in result.findings)
+    folded = is_one or shown > SHOWN_FINDINGS
     blocks = capture(partial(Terminal().write, result, verbose=verbose), "Findings and sums", folded=folded)
     return Intro("lore check", "lore check", "" if is_one else lead, blocks)
 
@@ -255,7 +257,7 @@ def introduce_simulation(result: SimulateResult) -> Intro:
 
 def introduce_dry_run(result: DryRunResult) -> Intro:
     """Introduce what a policy of compaction would have done to a session."""
-    blocks = capture(partial(compacted.write_dry_run, result))
+    blocks = capture(partial(compacted.write_dry_run, replace(result, answer="")))  # the answer is the lead
     return Intro("lore compact --dry-run", "Compacting this session", result.answer, blocks)
 
 

@@ -80,6 +80,7 @@ class CheckOutcome(Struct, frozen=True):
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
     baselined: int | None = None  # findings of this run in the baseline that was written
     unseen: int = 0  # findings that it keeps, and that this run did not look for
+    fixed: list[str] = []  # entries of the baseline that no finding matches any more, in words
     longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
@@ -119,17 +120,19 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     notes = [*_notes(totals, context, run, paths, hidden_folders)] if stopped is UNSET else []
     result = conclude(totals, context, None if context.renews_baseline else known_findings, is_all=stopped is UNSET)
+    fixed = [finding.message for finding in result.findings if finding.code == Code.BASELINE_STALE]
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
         entries, unseen_count = baseline.renew_entries(
             previous, recorder.entries(), partial(_could_match, totals, context)
         )
+        fixed = [f"{entry.code} {entry.path}" for entry in baseline.find_removed(previous, entries)]
         with open_output(context.baseline, force=True) as file:
             file.write(baseline.encode(entries))
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
         baselined=None if entries is None else result.summary.known, unseen=unseen_count,
-        longest=totals.longest,
+        fixed=fixed, longest=totals.longest,
     )  # fmt: skip
 
 
