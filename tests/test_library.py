@@ -383,6 +383,12 @@ def test_cut_call_of_responses_is_refused():
         ])  # fmt: skip
 
 
-def test_anthropic_message_may_be_a_text():
+@pytest.mark.parametrize("members", [
+    {}, {"type": "message", "stop_reason": "end_turn", "usage": {"input_tokens": 9, "output_tokens": 2}},
+])  # fmt: skip
+def test_anthropic_message_may_be_a_text(members):
     session, _ = _asked()
-    assert session.assistant({"role": "assistant", "content": "Nothing."}).text == "Nothing."
+    reply = session.assistant({"role": "assistant", "content": "Nothing.", **members})
+    assert reply.text == "Nothing."
+    assert reply.stop_reason == members.get("stop_reason")
+    assert (reply.usage is not None) is bool(members)

@@ -61,6 +61,20 @@ def test_full_window_is_compacted_before_the_request():
     assert "Question 9?" not in last
 
 
+def test_window_is_compared_with_the_latest_usage():
+    """Tools and system prompt were counted once by their bytes, once as billed: a window was full at 54 %."""
+    policy = lore.CompactionPolicy(window=10_000, summary_tokens=100)
+    session = lore.Session("claude-opus-5", system="x " * 6_000, compaction=policy)
+    billed = 3_000
+    while not dividers(session) and billed < 9_000:
+        session.user("Which file? " * 25)
+        session.request()
+        usage = {"input_tokens": 0, "cache_read_input_tokens": billed, "output_tokens": 9}
+        session.assistant({"type": "message", "role": "assistant", "content": "It is ini.py. " * 20, "usage": usage})
+        billed += 300  # twice as many tokens as a quarter of the bytes
+    assert 6_700 < billed - 600 <= 7_000
+
+
 def test_knowledge_in_deltas_fills_the_window():
     session = lore.Session("claude-opus-5", system="x " * 2_000, compaction=lore.CompactionPolicy(window=3_000))
     for number in range(12):

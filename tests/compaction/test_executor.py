@@ -4,7 +4,7 @@ import pytest
 
 from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.activity import SessionActivity
-from lore.compaction.entries import tokens_of
+from lore.compaction.entries import TimelineSizes, tokens_of
 from lore.compaction.executor import Compactor, Dependencies, token_scale
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
@@ -108,7 +108,7 @@ def overflow(chain, tracker, settings):
 
 def test_kept_entries_are_measured_in_billed_tokens():
     chain, tracker = billed_as(1_100, 1_300, 1_500)
-    scale, estimate = token_scale(tracker, chain), tokens_of(chain.entries)
+    scale, estimate = token_scale(tracker, chain, TimelineSizes()), tokens_of(chain.entries)
     assert scale.head <= 1_100
     assert scale.rate > 1
     assert scale.prompt(estimate) == pytest.approx(1_500, abs=20)
@@ -117,7 +117,7 @@ def test_kept_entries_are_measured_in_billed_tokens():
 @pytest.mark.parametrize("bills", [(600, 700, 0), (600, 700, -5), (600, 700, 10**15)])
 def test_impossible_usage_is_not_used_for_measuring(bills):
     chain, tracker = billed_as(*bills)
-    assert token_scale(tracker, chain).rate == 1
+    assert token_scale(tracker, chain, TimelineSizes()).rate == 1
     settings = Compaction(window=360, keep_recent=2, summary_tokens=50)
     assert overflow(chain, tracker, settings).trigger == "overflow"
 
@@ -125,7 +125,7 @@ def test_impossible_usage_is_not_used_for_measuring(bills):
 @pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])
 def test_billed_rate_has_bounds(bills, rate):
     chain, tracker = billed_as(*bills)
-    assert token_scale(tracker, chain).rate == rate
+    assert token_scale(tracker, chain, TimelineSizes()).rate == rate
 
 
 @pytest.mark.parametrize(("window", "fires"), [(2_300, True), (3_000, False)])

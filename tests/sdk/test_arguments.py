@@ -22,18 +22,29 @@ def test_arguments_are_those_of_the_written_body(script, setup):
             assert list(arguments.items()) == list(arguments_of(turn.body, dialect.name).items())
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai-responses"])
-def test_request_costs_the_same_in_long_sessions(dialect):
-    session, costs = lore.Session("claude-opus-5", dialect=dialect, system="Be brief."), {}
+POLICY = lore.CompactionPolicy(window=10**9)
+USAGE = {"input_tokens": 900, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 0, "output_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "policy"), [("anthropic", None), ("openai-responses", None), ("anthropic", POLICY)]
+)
+def test_request_costs_the_same_in_long_sessions(dialect, policy):
+    session, costs = lore.Session("claude-opus-5", dialect=dialect, system="Be brief.", compaction=policy), {}
     for turn in range(1, 2001):
         session.user(f"Question {turn}: which file is it?")
         if turn in (100, 2000):
             costs[turn] = calls(lambda: session.request(current_time="09:00"))
+        elif policy:
+            session.request(current_time="09:00")
         else:
             session.begin_turn({"current_time": "09:00"})
         if turn in (99, 1999):
             session.request()
-        session.assistant(f"It is file {turn}.")
+        answer = f"It is file {turn}."
+        session.assistant(
+            {"type": "message", "role": "assistant", "content": answer, "usage": USAGE} if policy else answer
+        )
     assert costs[2000] <= 1.5 * costs[100]
 
 

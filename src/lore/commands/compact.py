@@ -26,7 +26,7 @@ from lore.commands import common, flags
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, billed_lifetime, cache_costs, compaction_cost, summary_price
-from lore.compaction.entries import tokens_of
+from lore.compaction.entries import TimelineSizes, tokens_of
 from lore.compaction.executor import Compactor, token_scale
 from lore.compaction.policy import TRIGGERS
 from lore.compaction.settings import TRIAL_SETTINGS, Compaction
@@ -254,7 +254,7 @@ class SessionCompaction:
     def _describe(self, outcome: CompactionOutcome) -> FiredTrigger:
         """Return the figures of a compaction, with its cost if the prices of the chain's model are known."""
         session, chain, now = self._session, self._chain, time.time()
-        folding, scale = Folding(session), token_scale(self._activity, chain)
+        folding, scale = Folding(session), token_scale(self._activity, chain, TimelineSizes())
         for event in outcome.events:
             folding.apply(event)
         size, new_size = (scale.prompt(tokens_of(version.entries)) for version in (chain, folding.chain(chain.id)))

@@ -28,6 +28,7 @@ class ChainActivity:
         self.exchanges = 0  # real user messages
         self.least_billed: int | None = None  # tokens of the shortest prompt whose usage is known
         self.compacted = -1  # exchanges that were finished at the last compaction; -1 before the first
+        self.is_compacted = False  # since the latest turn began: its usage says nothing about the next prompt
         self.spoken_at: float | None = None  # when the last answered message was sent
         self.ended_at: float | None = None  # when the last turn or answer ended
         self.asked_at: float | None = None  # when sources of outside context were last asked
@@ -67,7 +68,7 @@ class ChainActivity:
             case e.Append():
                 self._add_item(event.item, at)
             case e.TurnStarted():
-                self.rested_at = None
+                self.rested_at, self.is_compacted = None, False
                 if at is not None:
                     self._turn_at = at
                     self._time_message(at)
@@ -78,7 +79,7 @@ class ChainActivity:
                 if tokens is not None:
                     self.least_billed = tokens if self.least_billed is None else min(tokens, self.least_billed)
             case e.CompactApplied():
-                self.compacted = self.finished
+                self.compacted, self.is_compacted = self.finished, True
                 self.rested_at = self._turn_at if at is None else at
                 if event.trigger not in SILENT:
                     self.asked_at = self.rested_at

@@ -68,14 +68,14 @@ class TimelineSizes:
         self._entries: Vector[Entry] = Vector()
         self._sums = [0]  # bytes before each entry
 
-    def tokens_of(self, entries: Vector[Entry]) -> int:
-        """Return the same as the function of this name. Costs O(what changed since the last call)."""
+    def tokens_of(self, entries: Vector[Entry], count: int | None = None) -> int:
+        """Return the tokens of all entries, or of the first `count`. Costs O(what changed since the last call)."""
         same = self._entries.common(entries)
         del self._sums[same + 1 :]
         for entry in entries.since(same):
             self._sums.append(self._sums[-1] + bytes_of(entry))
         self._entries = entries
-        return tokens_of_size(self._sums[-1])
+        return tokens_of_size(self._sums[-1 if count is None else count])
 
 
 def head_tokens(chain: Chain) -> int:

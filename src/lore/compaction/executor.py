@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw, structs
@@ -106,9 +105,9 @@ class Compactor:
         """
         settings, head, tokens = self.settings, 0, None
         if settings.window and "overflow" in triggers:
-            scale = token_scale(self.activity, chain) if scale is None else scale
+            scale = token_scale(self.activity, chain, self.sizes) if scale is None else scale
             tokens = self.sizes.tokens_of(chain.entries)
-            head = max(head_tokens(chain), scale.estimated(scale.head))
+            head = scale.estimated(scale.head)
             settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
         inputs = PolicyInput(self.activity.chain(chain.id), chain.entries, settings, now, head, tokens)
         firing = find_due(inputs, triggers, tell=self._explain)
@@ -167,23 +166,18 @@ class Compactor:
         )
 
 
-def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
-    """Return how the usage of a chain's latest request differs from the estimate of its prompt. Costs O(entries).
+def token_scale(activity: SessionActivity, chain: Chain, sizes: TimelineSizes) -> TokenScale:
+    """Return how the usage of a chain's latest request differs from the estimate of its prompt.
 
     The part of a prompt before the timeline is at most as long as the shortest billed prompt; the rest of the
     difference says how many tokens an estimated token is. Usage from before the latest compaction is ignored.
     """
-    usage, least = None if chain.last is None else chain.last.usage, activity.chain(chain.id).least_billed
+    usage, followed = None if chain.last is None else chain.last.usage, activity.chain(chain.id)
     billed = None if usage is None or reason_to_doubt(usage) else total(usage)
-    turn = chain.turn
-    is_compacted = turn is not None and any(
-        isinstance(entry.item, CompactDivider) and entry.item.pruned and entry.turn == turn.turn
-        for entry in chain.entries
-    )
-    if billed is None or least is None or not chain.sent_entries or is_compacted:
+    if billed is None or followed.least_billed is None or not chain.sent_entries or followed.is_compacted:
         return TokenScale(head_tokens(chain))
-    sent_tokens = tokens_of(tuple(islice(chain.entries, chain.sent_entries)))
-    return TokenScale.of(billed, sent_tokens, min(max(0, billed - sent_tokens), least))
+    sent_tokens = sizes.tokens_of(chain.entries, chain.sent_entries)
+    return TokenScale.of(billed, sent_tokens, min(max(0, billed - sent_tokens), followed.least_billed))
 
 
 # the summary

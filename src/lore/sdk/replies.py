@@ -95,13 +95,15 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
         return _reply_of_chunks(chunks, response, dialect, prefix)
     raw = encode(_without_added(plain(response)))
     members = raw_members(raw) or {}
-    if dialect == "anthropic" and [*members] == ["role", "content"] and members["content"][:1] == b'"':
-        return reply_of(text_of(members["content"]), dialect)  # as a message of Chat Completions, which is text, too
-    _check(_shape_of(members), dialect, response, members)
-    if _is_message(members):
-        return _build_reply(dialect, b"[" + raw + b"]", ParsedAnswer(), None, prefix)
-    answer = answer_of(raw)
+    # The content of Anthropic's message may be a text; a message of Chat Completions, too, has role and content alone.
+    is_text = dialect == "anthropic" and members.get("content", b"")[:1] == b'"'
+    if not (is_text and [*members] == ["role", "content"]):
+        _check(_shape_of(members), dialect, response, members)
+    is_message = _is_message(members)
+    answer = ParsedAnswer() if is_message else answer_of(raw)
     output = answer.output if isinstance(answer.output, bytes) else b""
+    if is_text or is_message:
+        output = b"[" + raw + b"]"
     return _build_reply(dialect, output, answer, _stop_in(dialect, members), prefix)
 
 

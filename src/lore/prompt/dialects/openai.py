@@ -131,12 +131,11 @@ class OpenAIChat(_OpenAI):
     def takes_breakpoint(self, segment: Segment) -> bool:
         """Return whether a segment is a nonempty content part.
 
-        Of an assembled prompt (they are known by `origin`) parts of an answer or of a tool result, and knowledge that
-        follows a tool's results, take none.
+        A part of an assembled answer (known by its `origin`) takes none; a tool message takes one, as the API's schema
+        has it (`ChatCompletionToolMessageParam` of openai-python 3.57).
         """
-        if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
-            return False
-        return segment.origin not in ("assistant", "tool") and not segment.origin.endswith(base.AFTER_RESULTS)
+        is_part = ".content[" in segment.path and not segment.data.endswith(b'"text":""}')
+        return is_part and segment.origin != "assistant"
 
 
 def _own_members(block: Block) -> bytes | None:
