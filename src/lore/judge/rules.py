@@ -24,7 +24,7 @@ from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures
 from lore.judge.pairs.pair import PairFacts, find_dispute
 from lore.judge.requests.laws import Laws
-from lore.judge.runs.plateaus import Beginnings, Plateaus, Siblings
+from lore.judge.runs.plateaus import Beginnings, Plateaus, Siblings, UncachedParts
 from lore.judge.runs.reads import ShortReads, UnreadWrites
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut, Strength
@@ -398,6 +398,8 @@ CORRECTIONS = (
 CHAINS = (
     Step((Code.READ_PLATEAU,), Plateaus,
          "A llama.cpp server read 4,867 tokens in each of nine requests whose prompts grew to 22,100."),
+    Step((Code.READ_PLATEAU,), UncachedParts,
+         "A gateway neither read nor wrote 29,000 tokens of tools and system prompt in 296 of 296 requests."),
     Step((Code.BILLING_HEADER_CHANGED, Code.BREAKPOINT_ON_VOLATILE, Code.VOLATILE_BEFORE_HISTORY,
           Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.CACHE_SETTING,
           Code.PROMPT_UNDER_MINIMUM, Code.TEXT_AFTER_TOOL_RESULT, Code.ORPHAN_TOOL_PAIR, Code.BREAKPOINTS_MISSING,
