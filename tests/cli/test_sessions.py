@@ -82,7 +82,10 @@ def test_several_sessions_name_the_command_that_sorts_by_cost():
     claude(CLAUDE)
     codex(CODEX, 5)
     last = lore("sessions", "-n", "1").out
-    assert "\n1 of 2 sessions, the newest with a request (--all lists all)\nthe costliest first:\n  lore --since 20" in last
+    assert (
+        "\n1 of 2 sessions, the newest with a request (--all lists all)\nthe costliest first:\n  lore --since 20"
+        in last
+    )
     last = lore("sessions", "--since", "2020-01-01", "--agent", "codex").out
     assert "\nthe costliest first:" not in last
     codex(CODEX.replace("-1", "-2", 1), 5)

@@ -243,8 +243,8 @@ def _is_shown(path: str, ledger: Ledger | None) -> bool:
     """
     if ledger is not None:
         return bool(ledger.rows or ledger.message)
-    extension = os.path.splitext(path)[1]
-    return not any(os.path.exists(f"{folder}{extension}") for folder in map(str, islice(PurePath(path).parents, _DEPTH)))
+    extension, folders = os.path.splitext(path)[1], islice(PurePath(path).parents, _DEPTH)
+    return not any(os.path.exists(f"{folder}{extension}") for folder in folders)
 
 
 def _make_row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copies: Copies) -> FoundSession:

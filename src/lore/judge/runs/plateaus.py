@@ -9,10 +9,10 @@ reported for another reason may be one of them, and its loss is not counted agai
 reports it. Reasons that a recorded request shows are named; a log shows none. Source: a llama.cpp server that read
 4,867 tokens in each of nine requests whose prompts grew to 22,100.
 
-`UncachedParts` finds tokens that a log's requests repeat and that are neither read nor written, although the cache works:
-of the previous request's uncached tokens, those that are neither now. Rules: at least three requests in a row, each
-with over 2,000 such tokens and 10 % of its prompt. Source: a gateway whose 296 requests in 20 sessions of Claude Code
-each paid in full for 29,000 tokens of system prompt and tools, and read and wrote the messages.
+`UncachedParts` finds tokens that a log's requests repeat and that are neither read nor written, although the cache
+works: of the previous request's uncached tokens, those that are neither now. Rules: at least three requests in a row,
+each with over 2,000 such tokens and 10 % of its prompt. Source: a gateway whose 296 requests of Claude Code each paid
+in full for 29,000 tokens of system prompt and tools, and read and wrote the messages.
 
 `Beginnings` finds system prompts with tools that the first requests of at least three chains in a row repeat and none
 reads, each within five minutes of the previous one and after its answer, in caches without breakpoints. Source:
@@ -214,7 +214,9 @@ class UncachedParts:
     def findings(self, place: Place) -> Iterator[Finding]:
         part = self._longest
         if part is not None:
-            evidence = ReadPlateau(0, part.tokens, part.turns, ("never-cached",), cache_of(part.first, served_by(part.first)))
+            evidence = ReadPlateau(
+                0, part.tokens, part.turns, ("never-cached",), cache_of(part.first, served_by(part.first))
+            )
             yield finding(
                 Code.READ_PLATEAU, place, evidence, at=part.first, lost_tokens=part.unread.tokens,
                 lost_dollars=part.unread.dollars, tokens="recorded",
