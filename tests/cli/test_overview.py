@@ -684,9 +684,7 @@ def test_unexplained_tokens_name_their_fix_and_session():
     assert command not in lore(*ALL, "--project", "app").out
 
 
-@pytest.mark.parametrize(
-    ("detail", "fix"), [("", "ask whether the endpoint"), ("engine", "raise what the cache of your")]
-)
+@pytest.mark.parametrize(("detail", "fix"), [("", "ask whether the endpoint"), ("engine", "raise what the cache")])
 def test_fix_of_unread_prompts_depends_on_server(detail, fix):
     assert cause_in_words(replace(CAUSE, code="LORE307", fix=fix_of("LORE307", "user", detail=detail))).fix.startswith(
         fix
