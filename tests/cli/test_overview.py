@@ -646,6 +646,14 @@ def test_overview_of_empty_folders_names_next_commands():
     assert "\n  lore sessions\n  lore check PATH\n" in out
 
 
+def test_copied_log_does_not_hide_newest_request():
+    """A log that was copied has a new file, and old requests: a later request is in an older file."""
+    copied, later = Path(claude("a", STEADY, day=3)), Path(claude("b", STEADY, day=4))
+    os.utime(later, (1_767_600_000, 1_767_600_000))  # 5 January 2026
+    os.utime(copied)
+    assert "the newest request was sent on 2026-01-04" in lore().out
+
+
 def test_empty_span_names_newest_request_after_it():
     claude("a", STEADY, day=3)
     claude("b", STEADY, day=4)
@@ -692,7 +700,7 @@ def test_unexplained_tokens_name_their_fix_and_session():
     assert command not in lore(*ALL, "--project", "app").out
 
 
-@pytest.mark.parametrize(("detail", "fix"), [("", "keep to one provider"), ("engine", "raise what the cache of your")])
+@pytest.mark.parametrize(("detail", "fix"), [("", "ask whether the endpoint"), ("engine", "raise what the cache")])
 def test_fix_of_unread_prompts_depends_on_server(detail, fix):
     assert cause_in_words(replace(CAUSE, code="LORE307", fix=fix_of("LORE307", "user", detail=detail))).fix.startswith(
         fix

@@ -82,12 +82,34 @@ def test_several_sessions_name_the_command_that_sorts_by_cost():
     claude(CLAUDE)
     codex(CODEX, 5)
     last = lore("sessions", "-n", "1").out
-    assert "\n1 of 2 sessions, the newest (--all lists all)\nthe costliest first:\n  lore --since 20" in last
+    assert (
+        "\n1 of 2 sessions, the newest with a request (--all lists all)\nthe costliest first:\n  lore --since 20"
+        in last
+    )
     last = lore("sessions", "--since", "2020-01-01", "--agent", "codex").out
     assert "\nthe costliest first:" not in last
     codex(CODEX.replace("-1", "-2", 1), 5)
     last = lore("sessions", "--since", "2020-01-01", "--agent", "codex").out
     assert last.endswith("\n  lore --since 2020-01-01 --agent codex --by session\n")
+
+
+def test_logs_without_a_request_are_not_listed():
+    """A login leaves a log without a request; a workflow of Claude Code a journal in the session's folder."""
+    path = Path(claude(CLAUDE))
+    folder = path.with_suffix("") / "subagents" / "workflows" / "wf_1"
+    folder.mkdir(parents=True)
+    (folder / "journal.jsonl").write_text('{"type":"started","key":"v2:1"}\n')
+    login = {"type": "user", "sessionId": "s-9", "message": {"role": "user", "content": "/login"}, "uuid": "u-1"}
+    (path.parent / "login.jsonl").write_text(json.dumps(login) + "\n")
+    listed = [session["path"] for session in lore("sessions", "--json").json["sessions"]]
+    assert listed == [str(path.absolute())]
+    assert len(lore("sessions", "--all", "--json").json["sessions"]) == 3
+
+
+def test_last_is_the_newest_session_with_a_request():
+    path = Path(claude(CLAUDE))
+    (path.parent / "login.jsonl").write_text('{"type":"summary","summary":"Login","leafUuid":"u-1"}\n')
+    assert lore("check", "--last", str(path.parent)).err.startswith(f"the newest session is {path}")
 
 
 def test_recent_session_shows_its_age():

@@ -81,6 +81,32 @@ def test_prompt_that_shrinks_without_thinking_lost_results(tmp_path):
     assert breaks(session, tmp_path) == [(4, "LORE117", "waste")]
 
 
+@pytest.mark.parametrize("text", [
+    "This session is being continued from a previous conversation that ran out of context. Summary: all.",
+    "Now the tests.",
+])  # fmt: skip
+def test_summary_without_boundary_is_a_compaction(text, tmp_path):
+    """Claude Code 1.0 logged the summary of a compaction as a message of the user, and nothing else."""
+    session = started_session()
+    session.ask(text, isCompactSummary=True)
+    session.answer(16_000, 4_000, 10)
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(session.written())
+    finding = lore("check", "-v", "--json", str(path)).json["findings"][0]
+    expected = ("LORE125", "expected", 0) if "continued" in text else ("LORE117", "waste", 3_876)
+    assert (finding["code"], finding["kind"], finding["lost_tokens"]) == expected
+
+
+def test_counts_that_begin_a_stream_are_no_usage(tmp_path):
+    """A gateway's first event counts all input as uncached and no output; the log has no later record of the answer."""
+    session = started_session()
+    session.ask()
+    session.answer(0, 0, 19_000, output=0)
+    session.ask()
+    session.answer(30_000, 1_500, 10)
+    assert breaks(session, tmp_path) == []
+
+
 def test_thinking_is_kept_inside_a_tool_loop(tmp_path):
     session = started_session(model=SONNET)
     session.ask("Now the tests.")

@@ -34,8 +34,9 @@ def test_provider_verdict_rules_out_contradicted_cause():
     )
     message = finding("LORE103", PLACE, e.ToolsAnnounced(("a",)), strength="strong", also=also).message
     assert message == (
-        "the billed read fell, and the recording shows why: the client announced other tools during the session: added "
-        "a; also seen: the provider reports tools_changed; ruled out by the provider's verdict: cache-expired"
+        "less was read than was cached, and the recording shows why: the client announced other tools during the "
+        "session: added a; also seen: the provider reports tools_changed; ruled out by the provider's verdict: "
+        "cache-expired"
     )
 
 

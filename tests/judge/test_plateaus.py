@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cli.running import lore
+from faults.sessions import Session
 from helpers.each import each
 from judge.foretelling import START, answered_turn, bill, body, chain_codes, chain_findings
 from judge.pi_sessions import session
@@ -203,3 +204,26 @@ def test_plateau_of_a_log_is_found(tmp_path, level, expected):
     path = session(tmp_path / "a.jsonl", *((tokens - read, read) for tokens, read in zip(whole, reads, strict=True)))
     output = lore("check", path, "--json").json
     assert [(finding["turn"], finding["code"]) for finding in output["findings"]] == expected
+
+
+@pytest.mark.parametrize(("uncached", "turns", "lost"), [(20_000, 4, 57_000), (20_000, 3, None), (1_500, 4, None)])
+def test_uncached_part_of_a_log_is_found(tmp_path, uncached, turns, lost):
+    """A gateway caches the messages alone: each request pays in full for tools and system prompt."""
+    log = Session()
+    for number in range(turns):
+        log.ask(f"Step {number}.")
+        log.answer(1_000 * number, 1_000, uncached)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(log.written())
+    findings = lore("check", str(path), "--json").json["findings"]
+    assert [finding["lost_tokens"] for finding in findings if finding["code"] == "LORE307"] == ([lost] if lost else [])
+
+
+def test_attached_files_are_no_uncached_part(tmp_path):
+    log = Session()
+    for number in range(5):
+        log.ask(f"Step {number}.")
+        log.answer(21_000 * number, 1_000, 20_000)  # the next request reads them
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(log.written())
+    assert lore("check", str(path), "--json").json["findings"] == []

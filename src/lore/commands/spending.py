@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import islice, takewhile
+from pathlib import PurePath
 from typing import Annotated
 
 import typer
@@ -140,6 +141,7 @@ MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
 NOT_COUNTED = "not counted: --all reads it"
 NO_RECORDING = "unrecognised format"
+_DEPTH = 4  # folders above a file, one of which may be a session's own
 
 
 def sessions(
@@ -161,9 +163,9 @@ def sessions(
 
     Each row has the time of the latest request, agent, requests, cost, the share of the prompts that was read from a
     cache, the re-billed part, project, title and path. Requests copied from another session (a fork, a resumed one) are
-    not counted. The sessions shown are read for these figures, at most 256 MB; --all reads all. `lore check PATH` shows
-    why tokens were re-billed. Results are kept in your cache folder, in numbers and names alone; nothing leaves this
-    machine.
+    not counted. The sessions shown are read for these figures, at most 256 MB; --all reads all, and lists those without
+    a request, too. `lore check PATH` shows why tokens were re-billed. Results are kept in your cache folder, in numbers
+    and names alone; nothing leaves this machine.
     """
     loaded, now, surroundings = common.find_settings(config), time.time(), common.surroundings()
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
@@ -187,7 +189,7 @@ def list_sessions(
     since: float | None = None, most: int | None = SHOWN, most_bytes: int | None = MOST_BYTES,
     progress: Progress | None = None,
 ) -> FoundSessions:  # fmt: skip
-    """List at most `most` sessions of agents (None: all), the newest first.
+    """List at most `most` sessions of agents that have a request (None: all sessions), the newest first.
 
     `project` is a folder or the end of its path (empty: all projects), `since` is in seconds since the epoch. At most
     `most_bytes` (None: all) are read for their counts.
@@ -209,17 +211,20 @@ def list_sessions(
     if since is not None or project:
         by_time = list(takewhile(lambda pair: since is None or pair[0] >= since, by_time))
         count = len(by_time)
-    newest = [logs for _, logs in islice(by_time, most)]
-    cached_ledgers = ledgers.find_kept(log.file for logs in newest for log in logs) if most_bytes is not None else {}
-    bytes_to_read, omitted_paths = 0, set[str]()
-    for logs in newest:
-        size = sum(log.file.size for log in logs if log.file.path not in cached_ledgers)
-        if most_bytes is not None and bytes_to_read + size > most_bytes:
-            omitted_paths.add(logs[0].file.path)
-        else:
-            bytes_to_read += size
-    files = [log.file for logs in newest if logs[0].file.path not in omitted_paths for log in logs]
-    by_path = {file.path: ledger for file, ledger in ledgers.read(files, progress)}
+    newest, omitted_paths, by_path = list[list[AgentLog]](), set[str](), dict[str, Ledger]()
+    bytes_to_read, groups_by_time = 0, (logs for _, logs in by_time)
+    while batch := list(islice(groups_by_time, None if most is None else most - len(newest))):
+        kept = ledgers.find_kept(log.file for logs in batch for log in logs) if most_bytes is not None else {}
+        for logs in batch:
+            size = sum(log.file.size for log in logs if log.file.path not in kept)
+            if most_bytes is not None and bytes_to_read + size > most_bytes:
+                omitted_paths.add(logs[0].file.path)
+            else:
+                bytes_to_read += size
+        files = [log.file for logs in batch if logs[0].file.path not in omitted_paths for log in logs]
+        by_path.update((file.path, ledger) for file, ledger in ledgers.read(files, progress))
+        newest += [logs for logs in batch if most is None or logs[0].file.path in omitted_paths
+                   or any(_is_shown(log.file.path, by_path.get(log.file.path)) for log in logs)]  # fmt: skip
     copies, rows, order = Copies(), list[FoundSession](), {path: place for place, path in enumerate(by_path)}
     for logs in sorted(newest, key=lambda logs: order.get(logs[0].file.path, len(order))):
         message = NOT_COUNTED if logs[0].file.path in omitted_paths else NO_RECORDING
@@ -229,6 +234,17 @@ def list_sessions(
         sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
         unread=summing.unread_logs(places, failed), looked=summing.searched_places(places), failed=failed,
     )  # fmt: skip
+
+
+def _is_shown(path: str, ledger: Ledger | None) -> bool:
+    """Return whether a log has a request or a fault, or is unrecognised; the log of a login has no request.
+
+    Other files in a session's own folder (Claude Code's `journal.jsonl` of a workflow) are no logs.
+    """
+    if ledger is not None:
+        return bool(ledger.rows or ledger.message)
+    extension, folders = os.path.splitext(path)[1], islice(PurePath(path).parents, _DEPTH)
+    return not any(os.path.exists(f"{folder}{extension}") for folder in folders)
 
 
 def _make_row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copies: Copies) -> FoundSession:
@@ -297,7 +313,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     extent = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
-    hints = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
+    hints = ", the newest with a request (--all lists all)" if result.found > len(result.sessions) else ""
     filters = ((" of ", choice.agent), (" of project ", choice.project), (" since ", choice.since))
     selected = "".join(f"{word}{value}" for word, value in filters if value)
     if result.found or selected:

@@ -100,8 +100,8 @@ _KINDS = {
     "expected": "the prompt changed, as expected",
 }
 _STRENGTHS = {
-    "strong": "the billed read fell, and the recording shows why",
-    "weak": "the billed read fell; no cause is certain, a possible one",
+    "strong": "less was read than was cached, and the recording shows why",
+    "weak": "less was read than was cached; no cause is certain, a possible one",
 }
 _QUALIFIERS = {
     "read-all-the-same": "but everything that was sent before was read: nothing was lost, the provider sees no change",

@@ -24,7 +24,7 @@ from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures
 from lore.judge.pairs.pair import PairFacts, find_dispute
 from lore.judge.requests.laws import Laws
-from lore.judge.runs.plateaus import Beginnings, Plateaus, Siblings
+from lore.judge.runs.plateaus import Beginnings, Plateaus, Siblings, UncachedParts
 from lore.judge.runs.reads import ShortReads, UnreadWrites
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut, Strength
@@ -255,7 +255,7 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_removed,
         "78 of 78 prompts that shrank by over 1,000 tokens fell (facts/verdicts.md, 1), 4 of 4 by 128 to 1,000. 16 of "
         "40 that were called cleared results were it (facts/predictions.md). Weak if the provider may omit content.",
-        others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
+        others=(Code.COMPACTION, Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
         "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_HEAD_MISSED, others=(Code.IMAGE_CHANGED,)),
@@ -398,6 +398,8 @@ CORRECTIONS = (
 CHAINS = (
     Step((Code.READ_PLATEAU,), Plateaus,
          "A llama.cpp server read 4,867 tokens in each of nine requests whose prompts grew to 22,100."),
+    Step((Code.READ_PLATEAU,), UncachedParts,
+         "A gateway neither read nor wrote 29,000 tokens of tools and system prompt in 296 of 296 requests."),
     Step((Code.BILLING_HEADER_CHANGED, Code.BREAKPOINT_ON_VOLATILE, Code.VOLATILE_BEFORE_HISTORY,
           Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.CACHE_SETTING,
           Code.PROMPT_UNDER_MINIMUM, Code.TEXT_AFTER_TOOL_RESULT, Code.ORPHAN_TOOL_PAIR, Code.BREAKPOINTS_MISSING,

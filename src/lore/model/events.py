@@ -204,6 +204,17 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
         return replace(self, **{name: getattr(other, name) for name in COUNTS})
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether these are the counts that begin a stream: input that is not yet divided, and no output.
+
+        Gateways to MiniMax and MiMo send them (10 of 11 sessions of Claude Code); a log that has no later record of an
+        answer keeps them.
+        """
+        return self.output_tokens == 0 and not (
+            self.read_tokens or self.write_tokens or self.iterations or self.recorded
+        )
+
+    @property
     def has_input(self) -> bool:
         """Whether uncached, read or write tokens of this pass are known, even as 0; output alone does not count."""
         return self.uncached_tokens is not None or self.read_tokens is not None or self.write_tokens is not None

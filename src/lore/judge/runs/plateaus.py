@@ -1,4 +1,4 @@
-"""Tokens that several requests repeat and no cache serves: reads that stay at one level, and beginnings (LORE307, 172).
+"""Tokens that several requests repeat and no cache serves: levels, uncached parts, and beginnings (LORE307, 172).
 
 `Plateaus` finds reads of a chain that stay at one level while its prompts grow past it. Rules: at least three reads in
 a row at one level (two if the chain never read anything), within a block of the cache, or in a cache without
@@ -9,6 +9,11 @@ breakpoints the part up to the last one counts. A turn that is reported for anot
 loss is not counted again; if something was written, LORE305 reports it. Reasons that a recorded request shows are
 named; a log shows none. Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew
 to 22,100.
+
+`UncachedParts` finds tokens that a log's requests repeat and that are neither read nor written, although the cache
+works: of the previous request's uncached tokens, those that are neither now. Rules: at least three requests in a row,
+each with over 2,000 such tokens and 10 % of its prompt. Source: a gateway whose 296 requests of Claude Code each paid
+in full for 29,000 tokens of system prompt and tools, and read and wrote the messages.
 
 `Beginnings` finds system prompts with tools that the first requests of at least three chains in a row repeat and none
 reads, each within five minutes of the previous one and after its answer, in caches without breakpoints. Source:
@@ -70,6 +75,7 @@ _FEWEST_OF_NOTHING = 2  # if the chain never read anything
 _BLOCKS = 2  # by which the repeated part exceeds that level
 # Tokens: reads of Gemini through gateways rise in steps of 7,500 to 8,200 (5 sessions; no provider documents it).
 _STEPS = {"gemini": 8192}
+_LEAST_UNCACHED, _LEAST_SHARE = 2_000, 0.1  # tokens, and part of the prompt, that no cache holds
 _MOST_BEHIND = 64  # segments after the last breakpoint
 _COMPARED = 16  # earlier first requests
 _BEGINNINGS = 64  # that are remembered
@@ -175,6 +181,62 @@ def _report(
             Code.READ_PLATEAU, place, evidence, at=span.first, lost_tokens=span.unread.tokens,
             lost_dollars=span.unread.dollars, tokens=source,
         )  # fmt: skip
+
+
+class _UncachedPart(Struct, frozen=True):
+    """Successive turns that each pay in full for tokens which the previous one sent, too."""
+
+    first: Turn
+    tokens: int  # in each of its turns, at least
+    turns: int = 0
+    unread: _Unread = _Unread()
+
+
+class UncachedParts:
+    """Follow the turns of one chain of a log."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._rules = shared.rules
+        self._previous: Turn | None = None
+        self._current: _UncachedPart | None = None
+        self._longest: _UncachedPart | None = None
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        if turn.failed:
+            return
+        previous = self._previous if pair is None else pair.previous
+        self._previous = turn
+        tokens = 0 if previous is None else _count_uncached(previous, turn)
+        if tokens <= max(_LEAST_UNCACHED, _LEAST_SHARE * prompt_tokens(turn.usage)):
+            self._current = None
+            return
+        part = self._current or _UncachedPart(turn, tokens)
+        self._current = part = replace(
+            part, tokens=min(tokens, part.tokens), turns=part.turns + 1,
+            unread=part.unread.plus(turn, tokens, self._rules),
+        )  # fmt: skip
+        if part.turns >= _FEWEST and (self._longest is None or part.unread.tokens > self._longest.unread.tokens):
+            self._longest = part
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        part = self._longest
+        if part is not None:
+            evidence = ReadPlateau(
+                0, part.tokens, part.turns, ("never-cached",), cache_of(part.first, served_by(part.first))
+            )
+            yield finding(
+                Code.READ_PLATEAU, place, evidence, at=part.first, lost_tokens=part.unread.tokens,
+                lost_dollars=part.unread.dollars, tokens="recorded",
+            )  # fmt: skip
+
+
+def _count_uncached(previous: Turn, turn: Turn) -> int:
+    """Return the previous request's uncached tokens that this one, which extends it, neither reads nor writes."""
+    before, usage = previous.usage, turn.usage
+    if before is None or usage is None or usage.iterations or not usage.write_tokens or not turn.extends(previous):
+        return 0
+    unserved = prompt_tokens(before) - (usage.read_tokens or 0) - usage.write_tokens
+    return max(0, min(before.uncached_tokens or 0, usage.uncached_tokens or 0, unserved))
 
 
 def _is_scattered(turn: Turn, span: _Plateau, read: int, repeated: int) -> bool:

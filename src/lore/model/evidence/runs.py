@@ -37,7 +37,7 @@ class SharedBlock(EvidenceFact, frozen=True):
 
 PlateauReason: TypeAlias = Literal[
     "billing-header", "engine", "engine-reads-nothing", "cache-prompt-off", "no-explicit-breakpoint",
-    "breakpoint-not-honoured", "marked-prefix", "ignored-breakpoint", "changing-key", "no-cache-key",
+    "breakpoint-not-honoured", "marked-prefix", "ignored-breakpoint", "changing-key", "no-cache-key", "never-cached",
 ]  # fmt: skip
 _REASONS: dict[PlateauReason, str] = {
     "billing-header": "the billing header differs in each request, and this provider treats it as content",
@@ -50,6 +50,7 @@ _REASONS: dict[PlateauReason, str] = {
     "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
     "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
     "no-cache-key": "without a cache key the beginning of the prompt alone decides which machine is asked",
+    "never-cached": "perhaps a gateway omits cache breakpoints, or counts tools and system prompt as uncached",
 }
 
 
@@ -57,7 +58,7 @@ class ReadPlateau(EvidenceFact, frozen=True):
     """Reads stayed at one level while more and more of the prompt was repeated."""
 
     read_tokens: int  # in each of the requests; 0: nothing was ever read
-    repeated_tokens: int  # of the previous request, in the last of them
+    repeated_tokens: int  # of the previous request, in the last of them; never-cached: at least, in each of them
     turns: int  # requests in a row
     reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
     cache: Own = ""  # the cache model; empty: unknown
@@ -73,6 +74,12 @@ class ReadPlateau(EvidenceFact, frozen=True):
         return self.reasons[0] if self.reasons else ""
 
     def sentence(self) -> str:
+        if self.reasons == ("never-cached",):
+            return (
+                f"{self.turns} requests in a row each paid the full price for at least {self.repeated_tokens:,} tokens "
+                f"that the previous one had sent, too: they were neither read from the cache nor written to it; "
+                f"{_REASONS['never-cached']}"
+            )
         much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
         reasons = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
         unknown = (

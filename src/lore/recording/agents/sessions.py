@@ -119,13 +119,20 @@ def newest_first(
             last, _, group = heappop(waiting)
             yield -last, group
         if is_wanted is None or is_wanted(logs[0]):
-            heappush(waiting, (-max(last_time(log.file.path, log.written or 0.0) for log in logs), number, logs))
+            times = (_find_last_time(log.file.path, log.written or 0.0) for log in logs)
+            last = max(filter(None, times), default=logs[0].written or 0.0)
+            heappush(waiting, (-last, number, logs))
     for last, _, group in sorted(waiting):
         yield -last, group
 
 
 def last_time(path: str, written: float) -> float:
     """Return the last time at the end of a log; `written`, the time of its file, if there is none."""
+    return _find_last_time(path, written) or written
+
+
+def _find_last_time(path: str, written: float) -> float | None:
+    """Return the last time at the end of a log, `written` at most, also if it cannot be read; None: there is none."""
     try:
         with open(path, "rb") as file:
             size, matches = os.fstat(file.fileno()).st_size, list[tuple[str, str]]()
@@ -138,7 +145,7 @@ def last_time(path: str, written: float) -> float:
         return written
     times = [parse_timestamp(text) if text else float(number) / (1000 if len(number) == 13 else 1)
              for text, number in matches]  # fmt: skip
-    return min(max((at for at in times if at is not None), default=written), written)
+    return min(max(filter(None, times), default=0.0), written) or None
 
 
 def newest(paths: list[str], format: str | None) -> str:
@@ -153,8 +160,9 @@ def newest(paths: list[str], format: str | None) -> str:
         path = log.file.path
         return (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format)
 
-    for _, logs in newest_first(groups, is_wanted):
-        return logs[0].file.path
+    session = _first_with_turn(newest_first(groups, is_wanted), format)
+    if session is not None:
+        return session.file.path
     where = ", ".join(map(corpus.show, paths))
     raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
 
@@ -164,14 +172,35 @@ def is_recording(path: str, format: str | None) -> bool:
     kind = reader_class_for(corpus.open_head(path).head, format)
     if kind is None or format is not None or (kind.name not in GENERIC and not row_of(kind.name).measures):
         return kind is not None
+    return _has_turn(path, None)
+
+
+def _has_turn(path: str, format: str | None) -> bool:
     try:
-        return next(Options().open(path).turns(), None) is not None
+        return next(Options(format=format).open(path).turns(), None) is not None
     except UnrecognisedError:
         return False
 
 
-def newest_of_project(surroundings: Surroundings, format: str | None = None) -> AgentLog | None:
+def _first_with_turn(sessions: Iterable[tuple[float, list[AgentLog]]], format: str | None) -> AgentLog | None:
+    """Return the log of the first session that has a request, else of the first session; None without sessions.
+
+    Claude Code writes logs without a request, of a login or a summary. Raises LoreError for a log that cannot be read.
+    """
+    first: AgentLog | None = None
+    for _, logs in sessions:
+        if any(_has_turn(log.file.path, format) for log in logs):
+            return logs[0]
+        first = first or logs[0]
+    return first
+
+
+def newest_of_project(
+    surroundings: Surroundings, format: str | None = None, *, running: bool = False
+) -> AgentLog | None:
     """Return the log of the newest session of the current folder's project; None if agents keep none.
+
+    It has a request, if any has; `running`: it may have none yet.
 
     Raises LoreError for a log that cannot be read: it may be the newest.
     """
@@ -180,7 +209,8 @@ def newest_of_project(surroundings: Surroundings, format: str | None = None) -> 
     def is_wanted(log: AgentLog) -> bool:
         return is_own(log) and is_recording(log.file.path, format)
 
-    return next((logs[0] for _, logs in newest_first(agent_logs(surroundings).groups, is_wanted)), None)
+    sessions = newest_first(agent_logs(surroundings).groups, is_wanted)
+    return next((logs[0] for _, logs in sessions), None) if running else _first_with_turn(sessions, format)
 
 
 def logs_of_project(surroundings: Surroundings) -> list[str]:
@@ -224,10 +254,10 @@ def _selects_project(surroundings: Surroundings) -> Callable[[AgentLog], bool]:
     return is_of_project
 
 
-def newest_of_agents(surroundings: Surroundings) -> AgentLog | None:
-    """Return the log of the newest session of all agents; None without sessions."""
+def newest_of_agents(surroundings: Surroundings, *, running: bool = False) -> AgentLog | None:
+    """Return the log of the newest session of all agents, as `newest_of_project` does; None without sessions."""
     sessions = newest_first(agent_logs(surroundings).groups, lambda log: is_recording(log.file.path, None))
-    return next((logs[0] for _, logs in sessions), None)
+    return next((logs[0] for _, logs in sessions), None) if running else _first_with_turn(sessions, None)
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -46,7 +46,7 @@ _TRIED = 5  # costliest sessions in which compacting earlier is tried: 0.2 to 0.
 _LITTLE = 0.01  # of all: the saving of a cheaper session is not worth the time of a trial
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
-_LOGS_WITH_NEWEST = 5  # newest logs in which the newest request is looked for if the span has none
+_LOGS_WITH_NEWEST = 100  # newest logs in which the newest request is looked for if the span has none
 
 
 class OverviewRequest(NamedTuple):
@@ -157,10 +157,8 @@ def sum_spending(
         _with_saving(session, main, ledgers, logs.get(session.path), surroundings.home) for session, main in costliest
     ]
     savings = [session.saving for session in tried if session.saving]
-    if period.is_empty and newest is None and not request.project:
-        files_before = [log.file for log in sources.logs if log.file.path not in logs][-_LOGS_WITH_NEWEST:]
-        rows = (row for _, ledger in ledgers.read(files_before) for row in ledger.rows)
-        newest = max((row.at for row in rows if row.at is not None), default=None)
+    if period.is_empty and not request.project:
+        newest = _find_newest([log for log in sources.logs if log.file.path not in logs], newest, ledgers)
     result = results.Overview(
         since=since, until=request.until, total=total, agents=period.by("agent"),
         causes=period.causes(unsure=False), unexplained=period.causes(unsure=True),
@@ -174,6 +172,20 @@ def sum_spending(
         inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
+
+
+def _find_newest(logs: list[AgentLog], newest: float | None, ledgers: Ledgers) -> float | None:
+    """Return when the newest request was sent, in these logs or at `newest`; None: unknown.
+
+    No log records a later time than that of its file, which is later if it was copied.
+    """
+    by_file_time = sorted(logs, key=lambda log: log.written or 0.0, reverse=True)
+    for log in by_file_time[:_LOGS_WITH_NEWEST]:
+        if newest is not None and (log.written or 0.0) <= newest:
+            break
+        times = [row.at for _, ledger in ledgers.read([log.file]) for row in ledger.rows if row.at is not None]
+        newest = max(filter(None, (newest, *times)), default=None)
+    return newest
 
 
 class _Inherited:
