@@ -81,6 +81,7 @@ class Breakpoints:
         hit, reason = self._find_hit(request, path, breakpoints)
         if hit >= 0 and billed_at(hit) is None and position(hit) < least:
             hit, reason = -1, f"below the minimum of {int(least):,} tokens"
+            breakpoints = tuple([breakpoint for breakpoint in breakpoints if position(breakpoint.place) >= least])
         self._pending = _Pending(request, path, hit)
         prediction = self._predict_counts(request, breakpoints, hit, reason)
         self._update_entries(request, path, breakpoints, hit)
