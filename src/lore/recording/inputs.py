@@ -249,7 +249,7 @@ def drop_copies(files: list[Input], options: Options) -> list[Input]:
     """
     listed = sorted(files, key=lambda file: file.path) if len(files) > 1 else []
     sizes = Counter(file.size for file in listed)
-    whole: dict[tuple[int, bytes], Input] = {}  # by size and digest
+    originals: dict[tuple[int, bytes], Input] = {}  # by size and digest
     versions: dict[int, list[Input]] = defaultdict(list)  # files by their first line
     earlier = set[str]()
     for file in listed:
@@ -259,7 +259,8 @@ def drop_copies(files: list[Input], options: Options) -> list[Input]:
             line = opened.readline(_FIRST_LINE)
             if sizes[file.size] > 1:
                 opened.seek(0)
-                same = whole.setdefault((file.size, file_digest(opened, "sha256").digest()), file)
+                digest = file_digest(opened, "sha256").digest()  # pyright: ignore[reportArgumentType]
+                same = originals.setdefault((file.size, digest), file)
                 if same is not file and not _is_body(file.path, options.format):
                     earlier.add(file.path)
                     options.log(f"{corpus.show(file.path)}: equal to {corpus.show(same.path)}, skipped")
