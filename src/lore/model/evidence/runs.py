@@ -22,12 +22,12 @@ class SharedBlock(EvidenceFact, frozen=True):
     """Requests of different conversations begin alike, and no breakpoint is at the end of what they share."""
 
     words = (
-        "{requests:count request} paid the full price of about {tokens:,} tokens up to {inside:?byte {inside:,} of }"
-        "{path}, with which a request of another conversation had begun: {inside:?a breakpoint is possible only at the "
-        "end of a block|no breakpoint is at the end of them}{marked:?; the next one, on {marked}, covers text that "
-        "differs}"
+        "{requests:count request} paid the full price of about {tokens:,} tokens up to {inside:=0?|byte {inside:,} of }"
+        "{path}, with which a request of another conversation had begun: {inside:=0?no breakpoint is at the end of "
+        "them|a breakpoint is possible only at the end of a block}{marked:?; the next one, on {marked}, covers text "
+        "that differs}"
     )
-    fix_word = "{inside:?split}"
+    fix_word = "{inside:=0?|split}"
     tokens: int  # that they share after the last breakpoint in it
     requests: int  # that paid for them again
     path: JsonPath  # of the last segment that they share, or share the beginning of
