@@ -1,6 +1,7 @@
 """Which request continues which: by chains, and by the ends of requests."""
 
 import json
+from time import process_time
 
 import pytest
 from msgspec.structs import replace
@@ -64,6 +65,20 @@ def test_window_of_several_short_messages_stays_one_chain(size):
     ]
     windows = [body(*talk[max(0, end - size) : end]) for end in range(1, len(talk) + 1, 2)]
     assert set(chains_of(*windows)) == {"main"}
+
+
+def test_window_of_equal_messages_costs_linear_time():
+    """8,000 pairs of equal messages took two minutes: each part of one prompt was compared with the other."""
+    seconds = []
+    for pairs in (500, 4_000):
+        talk = [user("Go on."), assistant("Done.")] * pairs
+        windows = [parsed({"messages": [*talk[start:], user(f"Step {start}")]}) for start in range(3)]
+        known = Chains()
+        began = process_time()
+        for window in windows:
+            known.add(window)
+        seconds.append(process_time() - began)
+    assert seconds[1] < 25 * seconds[0] + 0.1
 
 
 def test_window_that_fits_two_conversations_continues_neither():

@@ -22,7 +22,7 @@ from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPARED, ENDED_REQUESTS
 from lore.model.providers import place_in
-from lore.model.turn import Call, Exchange, Output, Prompt, Segment, StreamedOutput, Turn
+from lore.model.turn import Call, Exchange, Output, Prompt, StreamedOutput, Turn
 from lore.prefix import likeness, purpose
 from lore.prefix.overlap import count_cached_segments, count_shared_segments, iterate_from
 from lore.prefix.tools import tool_name
@@ -468,14 +468,23 @@ def cache_scope(turn: Turn) -> tuple[str | None, ...]:
 def _count_kept_end(previous: Prompt, current: Prompt) -> int:
     """Return how many segments end one prompt's messages and begin the other's: whole messages, the longest such part.
 
-    0 if there are none, or if nothing was removed before them.
+    0 if there are none, or if nothing was removed before them. Costs O(segments), also if all are equal
+    (Knuth-Morris-Pratt).
     """
-    old, new = previous.messages, current.messages
-    for start in range(max(1, len(old) - len(new)), len(old)):
-        if old[start].kind == "envelope" and all(map(_is_equal, old.since(start), new)):
-            return len(old) - start
-    return 0
+    old = list(previous.messages)
+    new = [segment.data for segment in islice(current.messages, max(0, len(old) - 1))]
+    shorter = [0]  # for each number of segments that begin `new`: the longest other beginning that ends them
 
+    def extend(kept: int, data: bytes) -> int:
+        while kept and (kept == len(new) or new[kept] != data):
+            kept = shorter[kept]
+        return kept + 1 if new and new[kept] == data else 0
 
-def _is_equal(one: Segment, other: Segment) -> bool:
-    return one.data == other.data
+    for count, data in enumerate(new):
+        shorter.append(extend(shorter[count], data) if count else 0)
+    kept = 0
+    for segment in old[1:]:
+        kept = extend(kept, segment.data)
+    while kept and old[-kept].kind != "envelope":
+        kept = shorter[kept]
+    return kept
