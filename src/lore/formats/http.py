@@ -171,7 +171,9 @@ _CALL_ID = pattern(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
 _REFUSED = range(400, 500)
 _REPEATED = (408, 429)  # timeouts and rate limits: clients send these requests again, unchanged
 _TRANSIENT = pattern(
-    r"rate.?limit|limit reached|tim(?:e|ed).?out|overloaded|cancel|abort|generatorexit|interrupt", re.IGNORECASE
+    r"rate.?limit|limit reached|hit your [\w ]{0,40}limit|tim(?:e|ed).?out|overloaded|cancel|abort|generatorexit"
+    r"|interrupt",
+    re.IGNORECASE,
 )
 _QUOTED = 300  # characters of an answer
 
