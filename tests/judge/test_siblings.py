@@ -43,7 +43,8 @@ def test_document_without_its_own_breakpoint_is_named():
     assert finding.lost_tokens == pytest.approx(3 * finding.evidence.tokens, abs=3)
     assert (finding.kind, finding.tokens) == ("unattributable", "estimated")
     assert finding.evidence.marked == "messages[0].content[1]"
-    assert "no breakpoint is at the end of them" in finding.message and "byte" not in finding.message
+    assert "no breakpoint is at the end of them" in finding.message
+    assert "byte" not in finding.message
     assert finding.fix.startswith("Set a cache breakpoint at the end of what the requests share")
     assert finding.lost_dollars == pytest.approx(
         finding.lost_tokens * (6.25 - 0.5) / 1e6, abs=2e-6

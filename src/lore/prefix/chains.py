@@ -480,8 +480,8 @@ def _count_kept_end(previous: Prompt, current: Prompt) -> int:
             kept = shorter[kept]
         return kept + 1 if new and new[kept] == data else 0
 
-    for count, data in enumerate(new):
-        shorter.append(extend(shorter[count], data) if count else 0)
+    for number, data in enumerate(new):
+        shorter.append(extend(shorter[number], data) if number else 0)
     kept = 0
     for segment in old[1:]:
         kept = extend(kept, segment.data)
