@@ -49,6 +49,7 @@ def quotes(data):
 @each("log", [claude, codex, opencode, pi, gemini])
 def test_refusal_in_agents_log_quotes_the_api(log):
     assert quotes(log(SAID)) == [REFUSED]
+    assert quotes(log(f"{SAID} · Please run /login")) == [REFUSED]
 
 
 @each("said", [

@@ -29,6 +29,7 @@ from lore.formats.answers import (
 )
 from lore.formats.bills import reconcile, with_cost
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
+from lore.formats.documents import end_of_value
 from lore.formats.lines import TOO_DEEP, is_crowded, too_many
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
@@ -207,6 +208,7 @@ def status_in_text(text: str) -> int | None:
 def failure_in_text(text: str) -> Problem | None:
     """Return an API's refusal, as an agent's log quotes it: as text, which may have a status and the body."""
     body = text[text.find("{") :].encode("utf-8", "backslashreplace")
+    body = body[: max(0, end_of_value(memoryview(body), 0) or 0)]  # a client's advice may follow it
     said = text if raw_members(body) is None else _error_in(body)
     return failure_of(Http(status=status_in_text(text), failure=said))
 
