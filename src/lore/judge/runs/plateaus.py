@@ -417,7 +417,7 @@ class Siblings:
             if common + inside and lost >= least:  # the latest one whose beginning this request shares and paid for
                 path = path_at(prompt, place if inside else common - 1)
                 marked = next((path_at(prompt, place) for place in prompt.breakpoints if place >= common), "")
-                new = _SharedBeginning(turn, SharedBlock(tokens - covered_tokens, 0, path, inside, marked))
+                new = _SharedBeginning(turn, SharedBlock(lost, 0, path, inside, marked))
                 shared = self._shared.get((turn.model, path), new)
                 block = replace(shared.block, requests=shared.block.requests + 1)
                 unread = shared.unread.plus(turn, lost, self._rules)

@@ -28,7 +28,7 @@ class SharedBlock(EvidenceFact, frozen=True):
         "that differs}"
     )
     fix_word = "{inside:=0?|split}"
-    tokens: int  # that they share after the last breakpoint in it
+    tokens: int  # that they share and the first of them neither read nor found at a breakpoint
     requests: int  # that paid for them again
     path: JsonPath  # of the last segment that they share, or share the beginning of
     inside: int = 0  # bytes of it that they share; 0: all of it
