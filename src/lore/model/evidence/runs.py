@@ -50,7 +50,7 @@ _REASONS: dict[PlateauReason, str] = {
     "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
     "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
     "no-cache-key": "without a cache key the beginning of the prompt alone decides which machine is asked",
-    "never-cached": "perhaps a gateway omits cache breakpoints, or counts tools and system prompt as uncached",
+    "never-cached": "perhaps a gateway omits breakpoints or counts the head as uncached, or each prompt's end is new",
 }
 
 
