@@ -93,6 +93,18 @@ def test_summary_without_boundary_is_a_compaction(tmp_path):
     assert (checked["summary"]["compactions"], checked["summary"]["waste"]) == (1, 0)
 
 
+@pytest.mark.parametrize(("read", "code"), [(30_600, "LORE301"), (16_000, "LORE128")])
+def test_read_beyond_the_previous_one_shows_no_expiry(read, code, tmp_path):
+    """After seven minutes more was read than by the request before: what that one wrote was alive."""
+    session = started_session()
+    session.ask()
+    session.answer(30_000, 4_000, 10)
+    session.wait(400)
+    session.ask()
+    session.answer(read, 36_000 - read, 10)
+    assert [found[1] for found in breaks(session, tmp_path)] == [code]
+
+
 def test_counts_that_begin_a_stream_show_no_read(tmp_path):
     """A gateway's first event counts all input as uncached and no output; the log has no later record of the answer."""
     session = started_session()

@@ -33,8 +33,13 @@ _OUTLIVED = 1800.0
 def find_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if what the previous turn wrote had expired; there is no grace if it was not read.
 
-    An entry at a breakpoint lives an hour at most.
+    An entry at a breakpoint lives an hour at most. A read that goes beyond that of the previous turn shows that what
+    the latter wrote was alive, unless it wrote entries of two lifetimes.
     """
+    usage, read = facts.previous.usage, counts.first_pass_read(facts.current.usage)
+    if usage is not None and usage.write_tokens and not (usage.write_5m_tokens and usage.write_1h_tokens):
+        if facts.comparable and (read or 0) > (usage.read_tokens or 0) + counts.block_tokens(facts.previous) > 0:
+            return None
     lifetime = entry_lifetime(facts)
     if lifetime is None and _has_unreported_writes(facts):
         pause = _expiry(facts, counts.ONE_HOUR)
