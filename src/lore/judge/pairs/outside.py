@@ -36,15 +36,21 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
     An entry at a breakpoint lives an hour at most. A read that goes beyond that of the previous turn shows that what
     the latter wrote was alive, unless it wrote entries of two lifetimes.
     """
-    usage, read = facts.previous.usage, counts.first_pass_read(facts.current.usage)
-    if usage is not None and usage.write_tokens and not (usage.write_5m_tokens and usage.write_1h_tokens):
-        if facts.comparable and (read or 0) > (usage.read_tokens or 0) + counts.block_tokens(facts.previous) > 0:
-            return None
+    if facts.comparable and _outruns_previous(facts):
+        return None
     lifetime = entry_lifetime(facts)
     if lifetime is None and _has_unreported_writes(facts):
         pause = _expiry(facts, counts.ONE_HOUR)
         return pause and e.Paused(pause.seconds, None, counts.ONE_HOUR)
     return _expiry(facts, lifetime)
+
+
+def _outruns_previous(facts: PairFacts) -> bool:
+    """Return whether more was read than by the previous turn, which wrote entries of one lifetime."""
+    usage, read = facts.previous.usage, counts.first_pass_read(facts.current.usage) or 0
+    if usage is None or not usage.write_tokens or (usage.write_5m_tokens and usage.write_1h_tokens):
+        return False
+    return read > (usage.read_tokens or 0) + counts.block_tokens(facts.previous)
 
 
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
