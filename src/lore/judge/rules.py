@@ -255,7 +255,7 @@ FALLS: tuple[EvidenceRule, ...] = (
     EvidenceRule(Code.CLIENT_CAUSE_UNKNOWN, find.find_removed,
         "78 of 78 prompts that shrank by over 1,000 tokens fell (facts/verdicts.md, 1), 4 of 4 by 128 to 1,000. 16 of "
         "40 that were called cleared results were it (facts/predictions.md). Weak if the provider may omit content.",
-        others=(Code.COMPACTION, Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
+        others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN)),
     EvidenceRule(Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
         "weak", confirmed_by=(find.verdict_agrees,), ruled_out_by=_HEAD_MISSED, others=(Code.IMAGE_CHANGED,)),

@@ -203,16 +203,17 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
         """Return this usage with the six counts (`COUNTS`) of another one, unknown ones (None) included."""
         return replace(self, **{name: getattr(other, name) for name in COUNTS})
 
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether these are the counts that begin a stream: input that is not yet divided, and no output.
+    def without_unfinished_counts(self) -> Usage | None:
+        """Return the usage without counts that only begin a stream: of input that is not divided yet, and no output.
 
         Gateways to MiniMax and MiMo send them (10 of 11 sessions of Claude Code); a log that has no later record of an
-        answer keeps them.
+        answer keeps them. The input counts as uncached, and what was read or written is unknown. None without input.
         """
-        return self.output_tokens == 0 and not (
-            self.read_tokens or self.write_tokens or self.iterations or self.recorded
-        )
+        if self.output_tokens != 0 or self.read_tokens or self.write_tokens or self.iterations or self.recorded:
+            return self
+        if not self.uncached_tokens:
+            return None
+        return replace(self, read_tokens=None, write_tokens=None, output_tokens=None)
 
     @property
     def has_input(self) -> bool:

@@ -214,7 +214,7 @@ class EventRecording(Recording):
         session = self._folding.session
         if last is not None and last.turn == turn.number:
             usage, name = last.usage, last.response_id
-            usage = None if usage is None or usage.is_unfinished else usage
+            usage = None if usage is None else usage.without_unfinished_counts()
             if usage is not None and name is not None:  # only copies share both: a mock may give an id twice
                 name = f"{name} {usage.uncached_tokens} {usage.read_tokens} {usage.write_tokens}"
             turn.usage, turn.verdict, turn.response_id, turn.hashes = usage, last.verdict, name, last.hashes

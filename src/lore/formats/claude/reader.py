@@ -42,12 +42,6 @@ _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
 
 
-class _RunSums(Struct):  # over the responses of one run of `claude -p`
-    requests: int = 0
-    output_tokens: int = 0
-    has_cost: bool = False  # a record states the cost of its response
-
-
 class _ClaudeChain(Struct):
     response: str | None = None  # the response that is being read
     usage: Raw = NULL  # of its latest record
@@ -62,6 +56,7 @@ class _ClaudeChain(Struct):
     early: dict[str, tuple[Line, str, records.ToolResult]] = {}  # results before their calls, and their records
     prompts: dict[str, str] = {}  # the user's message under each parent
     boundary: e.CompactApplied | None = None  # a compaction that waits for its summary
+    turns_before: int = 0  # the latest compaction
     waiting_appends: list[tuple[Line, e.Append]] = []  # attachments read while it waits
     has_answer: bool = False  # since the latest prompt
     has_thought: bool = False  # since the latest prompt
@@ -84,7 +79,7 @@ class ClaudeCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph, self._run = RecordGraph(), _RunSums()
+        self._graph, self._run = RecordGraph(), records.RunSums()
         self._version = NULL  # of the latest record
         self._session_id: str | None = None  # of the latest record of the main chain
         self._chains: dict[str, _ClaudeChain] = {}
@@ -243,14 +238,17 @@ class ClaudeCode(LogReader):
         for name, chain in sorted(self._chains.items(), key=lambda pair: pair[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
-        self._run = _RunSums()
+        self._run = records.RunSums()
 
     # messages
 
     def _read_user(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         parts = records.parts_of(records.message_of(record).content)
         self._note_subagent(record, parts)
-        if chain.boundary is not None and record.is_compact_summary:
+        if record.is_compact_summary and (chain.boundary is not None or len(chain.turns) > chain.turns_before):
+            if chain.boundary is None:  # Claude Code 1.0 logs the summary alone
+                self._end_response(chain)
+                chain.boundary = self._compact(record, chain, records.Compact(trigger="auto"))
             chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
             self._remember(record, chain, items=(chain.boundary.uuid,))  # keeping this record keeps the divider
             self._end_compaction(chain)
@@ -547,7 +545,7 @@ class ClaudeCode(LogReader):
             live, live_items = set(uuids or ()), set(items or ())
             chain.order = {uuid: response for uuid, response in chain.order.items() if uuid in live}
             chain.calls = {call: item for call, item in chain.calls.items() if item in live_items}
-        chain.prompts = {}
+        chain.prompts, chain.turns_before = {}, len(chain.turns)
         return e.CompactApplied(
             uuid=record.uuid or session.line_id, trigger=meta.trigger or "manual", pre_tokens=meta.pre_tokens,
             post_tokens=meta.post_tokens, duration_ms=meta.duration_ms, preserved_uuids=items, chain=session.chain,

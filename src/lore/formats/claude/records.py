@@ -185,6 +185,14 @@ class _BlockRecord(ClaudeRecord, frozen=True, gc=False, rename="camel"):
     message: _BlockMessage | None = None
 
 
+class RunSums(Struct):
+    """Sums over the responses of one run of `claude -p`."""
+
+    requests: int = 0
+    output_tokens: int = 0
+    has_cost: bool = False  # a record states the cost of its response
+
+
 # What a compaction kept: a list of records, or the first and the last record of a path of parents.
 class _Preserved(Struct, frozen=True, rename="camel"):
     uuids: tuple[str, ...] | None = None

@@ -105,15 +105,25 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 
 def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
-    """Mark breaks in the bytes as expected if usage shows that all of the previous prompt was read."""
+    """Mark breaks in the bytes as expected if usage shows that all of the previous prompt was read.
+
+    Also a changed output schema if no less was read than before, and more than the tools, after which it would count.
+    """
     facts = measures.facts
-    if facts.short != 0 or not counts.read_everything(facts.previous, facts.current):
+    if facts.short != 0:
         return causes
-    return tuple([
-        replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
-        if cause.strength == "certain" and _is_from_bytes(cause) else cause
-        for cause in causes
-    ])  # fmt: skip
+    is_whole = counts.read_everything(facts.previous, facts.current)
+    tools = sum(map(byte_size, facts.current.prompt.head[: facts.current.prompt.tool_count]))
+    most = tools / measures.per_token * ESTIMATE_FACTOR + counts.block_tokens(facts.previous)
+    new_causes: list[Cause] = []
+    for cause in causes:
+        is_unharmed = is_whole and cause.strength == "certain" and _is_from_bytes(cause)
+        if cause.code == Code.OUTPUT_SCHEMA_CHANGED and not is_whole and (facts.read or 0) > most:
+            is_unharmed, cause = True, replace(cause, lost=0)  # noqa: PLW2901
+        if is_unharmed:
+            cause = replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))  # noqa: PLW2901
+        new_causes.append(cause)
+    return tuple(new_causes)
 
 
 def _is_from_bytes(cause: Cause) -> bool:

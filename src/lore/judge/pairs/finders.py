@@ -31,9 +31,9 @@ from lore.model.codes import Code
 from lore.model.items import ImageBlock
 from lore.model.providers import is_same_model, without_platform
 from lore.model.turn import Prompt, Segment
-from lore.prefix.likeness import is_model_message, mark_answers
+from lore.prefix.likeness import mark_answers
 from lore.prefix.overlap import byte_size
-from lore.prefix.purpose import asks_for_summary, begins_user_turn, is_summary
+from lore.prefix.purpose import asks_for_summary, begins_user_turn
 
 if TYPE_CHECKING:
     from lore.cache.transcript_signals import Signal
@@ -421,8 +421,7 @@ def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
 def find_removed(facts: PairFacts) -> Cause | None:
     """Return the cause if usage counts fewer tokens for a prompt although its history continues.
 
-    The code says what was probably left out: a tool result (`TOOL_RESULT_REWRITTEN`), or all that a new summary tells
-    (`COMPACTION`: Claude Code 1.0 logged it as a message of the user), or an image, which Claude Code
+    The code says what was probably left out: a tool result (`TOOL_RESULT_REWRITTEN`), or an image, which Claude Code
     may send as the path of a file from the next prompt on (anthropics/claude-code#91705); another agent's head
     (`SESSION_CHANGED`); or it is unknown: below 1,000 tokens, in a read below the head, without a tool call, after a
     resume. Providers of caches without breakpoints may omit content themselves: Gemini counts the thoughts since the
@@ -436,8 +435,6 @@ def find_removed(facts: PairFacts) -> Cause | None:
     least, is_implicit = (None, True) if state is None else (state.min_read, state.implicit)
     if state is not None and state.thoughts is not None and removed <= state.thoughts + _UNCOUNTED:
         return None
-    if _has_new_summary(facts):
-        return Cause(Code.COMPACTION, "messages", replace(shrunk, summary=True))
     if removed <= SHRANK:
         return None if shrunk.boundary or is_implicit else Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     other = find_signal("instructions", facts)
@@ -453,18 +450,6 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     unsure = not shrunk.boundary and is_implicit and state is not None
     return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", replace(shrunk, unsure=unsure))
-
-
-def _has_new_summary(facts: PairFacts) -> bool:
-    """Return whether the user's messages since the previous answer begin with the summary of a compaction."""
-    before, after = facts.previous.prompt.messages, facts.current.prompt.messages
-    is_users = False
-    for segment in after.since(before.common(after)):
-        if segment.kind == "envelope":
-            is_users = not is_model_message(segment)
-        elif is_users and not kind_of(segment) and is_summary(segment):
-            return True
-    return False
 
 
 def _shrunk_total(facts: PairFacts, least: int = SHRANK) -> e.TotalShrank | None:

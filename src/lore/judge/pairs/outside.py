@@ -33,13 +33,24 @@ _OUTLIVED = 1800.0
 def find_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if what the previous turn wrote had expired; there is no grace if it was not read.
 
-    An entry at a breakpoint lives an hour at most.
+    An entry at a breakpoint lives an hour at most. A read that goes beyond that of the previous turn shows that what
+    the latter wrote was alive, unless it wrote entries of two lifetimes.
     """
+    if facts.comparable and _outruns_previous(facts):
+        return None
     lifetime = entry_lifetime(facts)
     if lifetime is None and _has_unreported_writes(facts):
         pause = _expiry(facts, counts.ONE_HOUR)
         return pause and e.Paused(pause.seconds, None, counts.ONE_HOUR)
     return _expiry(facts, lifetime)
+
+
+def _outruns_previous(facts: PairFacts) -> bool:
+    """Return whether more was read than by the previous turn, which wrote entries of one lifetime."""
+    usage, read = facts.previous.usage, counts.first_pass_read(facts.current.usage) or 0
+    if usage is None or not usage.write_tokens or (usage.write_5m_tokens and usage.write_1h_tokens):
+        return False
+    return read > (usage.read_tokens or 0) + counts.block_tokens(facts.previous)
 
 
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:

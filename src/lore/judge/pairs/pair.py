@@ -22,7 +22,7 @@ from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.events import Usage
-from lore.model.evidence import Disputed, ProviderSaid, TotalShrank
+from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.items import CompactDivider, is_absent, is_blank
 from lore.model.providers import provider_of
 from lore.model.state import Sign
@@ -331,8 +331,6 @@ def limit_rebilled(
         codes.update(other.code for cause in causes for other in cause.also if other.code in _REWRITING)
     previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
     reasoning, state = facts.signal("reasoning"), facts.state
-    if any(isinstance(cause.evidence, TotalShrank) and cause.evidence.summary for cause in causes):
-        return max(0, (0 if state is None else state.min_read or 0) - (read or 0))  # all but the head is new
     is_limit = facts.is_implicit  # with breakpoints 63 of 73 such prompts read over 85 %
     readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
     if readable > (read or 0) and codes & _NOT_BY_PROMPT:

@@ -200,10 +200,10 @@ class TotalShrank(EvidenceFact, frozen=True):
     """A prompt was billed for fewer tokens than the previous one."""
 
     words = (
-        "the whole prompt shrank from {tokens_before:,} to {tokens_after:,} tokens: {summary:?a summary of the "
-        "conversation took its place|the client{unsure:? or the provider} {image:?removed or replaced an image: the "
-        "read ends exactly before the prompt that brought it|removed something, and the log records {boundary:?tool "
-        "results were cleared, not which|nothing about it}}}; {cached_tokens:,} tokens were cached"
+        "the whole prompt shrank from {tokens_before:,} to {tokens_after:,} tokens: the client{unsure:? or the "
+        "provider} {image:?removed or replaced an image: the read ends exactly before the prompt that brought it"
+        "|removed something, and the log records {boundary:?tool results were cleared, not which|nothing about it}}; "
+        "{cached_tokens:,} tokens were cached"
     )
     tokens_before: int  # of the previous prompt
     tokens_after: int  # of this prompt
@@ -211,7 +211,6 @@ class TotalShrank(EvidenceFact, frozen=True):
     boundary: bool = False  # the log records that the client cleared tool results, but not which
     unsure: bool = False  # the provider, not the client, may have shortened the prompt
     image: bool = False  # the read ends exactly before the user's last prompt with an image
-    summary: bool = False  # the new messages begin with a summary, which the log records as a message of the user
 
 
 # Facts from times
