@@ -265,9 +265,10 @@ def test_example_inputs_work_on_matching_files(runner) -> None:
         one for one in yaml.safe_load(EXAMPLE.read_text("utf-8"))["jobs"]["prompt-cache"]["steps"] if "with" in one
     )
     work = runner.folder / "work"
-    for folder in ("tests/recordings", "tests/unit/cassettes"):
+    stable = (ROOT / "fixtures" / "recordings" / "stable.jsonl").read_bytes()
+    for folder, day in (("tests/recordings", b"2026-11-20"), ("tests/unit/cassettes", b"2026-11-21")):
         (work / folder).mkdir(parents=True)
-        shutil.copy(ROOT / "fixtures" / "recordings" / "stable.jsonl", work / folder)
+        (work / folder / "stable.jsonl").write_bytes(stable.replace(b"2026-11-20", day))  # copies would count once
     inputs = {name.replace("-", "_"): text for name, text in step["with"].items() if "${{" not in text}
     done = runner.check(work, **inputs, upload_sarif="true")
     assert done.returncode == 0, done.stderr

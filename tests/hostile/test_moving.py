@@ -124,7 +124,7 @@ def test_read_error_of_only_file_exits_2(lore, desk, then):
 
 def test_file_vanishing_from_folder_is_counted(lore, desk, monkeypatch):
     for name in ("a", "b", "c"):
-        (desk / name).write_bytes(TWO)
+        (desk / name).write_bytes(TWO.replace(b"{", b'{"own": "%s", ' % name.encode(), 1))  # copies would count once
     listed = corpus.files_below
 
     def and_then_gone(folder, *hooks):

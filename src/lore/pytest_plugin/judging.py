@@ -189,7 +189,7 @@ def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: boo
             if found.kind == "waste":
                 line = found.line or 0
                 moved.append(MovedPrefix(line, line, found.chain or "main", [found], None))
-        prompts += verdict is not None
+        prompts += verdict is not None and verdict.turn.fidelity != "structural"  # whose body could not be read
         pair = None if verdict is None else verdict.pair
         if pair is None:
             continue
@@ -215,7 +215,8 @@ def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: boo
 
 
 def _is_failing(finding: Finding, pair: Pair) -> bool:
-    if "under-minimum" in finding.qualifiers:  # the prompts of tests are short, and usage of mocks is made up
+    is_little = "little-lost" in finding.qualifiers and pair.short is None  # by bytes, as usage states no reads
+    if is_little or "under-minimum" in finding.qualifiers:  # prompts of tests are short, and usage of mocks is made up
         return True
     if finding.kind != "unattributable":
         return finding.kind == "waste" and "little-lost" not in finding.qualifiers

@@ -128,7 +128,8 @@ class Recorder:
         with open(path, "wb") as file:
             for request in self.requests:
                 line = json.dumps(request.record()).encode() + b"\n"
-                if any(isinstance(read.value, Exchange) for read in Bodies().read([line])):
+                values = [read.value for read in Bodies().read([line])]
+                if any(isinstance(value, Exchange) and value.fidelity != "structural" for value in values):
                     file.write(line)
 
 

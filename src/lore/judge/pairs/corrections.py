@@ -37,6 +37,7 @@ HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider document
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before its cost a day is reported
 SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
+_MOST_BYTES = 16.0  # of a token: no prompt has more
 _Causes: TypeAlias = tuple[Cause, ...]
 _Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values before and after
 
@@ -289,13 +290,17 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
 
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
     and is expected. Without reported writes usage shows no loss so small: less than a block counts, but not 0 tokens.
-    Of a request whose usage states no reads, bytes show the loss. Requests without usage are not excused.
+    Of a request whose usage states no reads, bytes show the loss. Requests without usage, or with that of a mock, which
+    counts one token for hundreds of bytes, are not excused.
     """
     usage, lead = pair.current.usage, pair.leading
     if lead is None or usage is None:
         return pair
+    states_reads = counts.first_pass_read(usage) is not None
+    if not states_reads and pair.bytes.current > _MOST_BYTES * counts.prompt_tokens(usage):
+        return pair
     tokens, _source = lost_tokens(pair, lead)
-    block, limit, states_reads = counts.block_tokens(pair.previous), 0.0, counts.first_pass_read(usage) is not None
+    block, limit = counts.block_tokens(pair.previous), 0.0
     if counts.bills_writes(pair.previous) or not states_reads:
         limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
     elif tokens:

@@ -76,6 +76,7 @@ _BLOCKS = 2  # by which the repeated part exceeds that level
 # Tokens: reads of Gemini through gateways rise in steps of 7,500 to 8,200 (5 sessions; no provider documents it).
 _STEPS = {"gemini": 8192}
 _LEAST_UNCACHED, _LEAST_SHARE = 2_000, 0.1  # tokens, and part of the prompt, that no cache holds
+_SAME_PART = 0.02  # by which the number of these tokens may change from one request to the next
 _MOST_BEHIND = 64  # segments after the last breakpoint
 _COMPARED = 16  # earlier first requests
 _BEGINNINGS = 64  # that are remembered
@@ -231,12 +232,16 @@ class UncachedParts:
 
 
 def _count_uncached(previous: Turn, turn: Turn) -> int:
-    """Return the previous request's uncached tokens that this one, which extends it, neither reads nor writes."""
+    """Return the previous request's uncached tokens that this one, which extends it, neither reads nor writes.
+
+    Their number hardly changes: text at the end that an agent replaces in each request would vary.
+    """
     before, usage = previous.usage, turn.usage
     if before is None or usage is None or usage.iterations or not usage.write_tokens or not turn.extends(previous):
         return 0
+    uncached, now = before.uncached_tokens or 0, usage.uncached_tokens or 0
     unserved = prompt_tokens(before) - (usage.read_tokens or 0) - usage.write_tokens
-    return max(0, min(before.uncached_tokens or 0, usage.uncached_tokens or 0, unserved))
+    return max(0, min(uncached, now, unserved)) if abs(now - uncached) <= _SAME_PART * uncached else 0
 
 
 def _is_scattered(turn: Turn, span: _Plateau, read: int, repeated: int) -> bool:

@@ -98,8 +98,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     stale entry of the baseline, and writes no baseline.
     """
     context = replace(context, with_ledgers=run.on_ledger is not None)
-    hidden_folders = list[str]()
-    files = _list_files(paths, context, run, hidden_folders)
+    hidden_folders, copies = list[str](), list[str]()
+    files = _list_files(paths, context, run, hidden_folders, copies)
     previous = _read_baseline(context)
     recorder = BaselineRecorder(context.option_ruling) if context.renews_baseline else None
     known_findings = None if previous is None else KnownFindings(previous, partial(_is_gone, context))
@@ -118,7 +118,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
-    notes = [*_notes(totals, context, run, paths, hidden_folders)] if stopped is UNSET else []
+    notes = [*copies, *_notes(totals, context, run, paths, hidden_folders)] if stopped is UNSET else []
     result = conclude(totals, context, None if context.renews_baseline else known_findings, is_all=stopped is UNSET)
     fixed = [finding.message for finding in result.findings if finding.code == Code.BASELINE_STALE]
     entries, unseen_count = None, 0
@@ -166,8 +166,10 @@ def _notes(
             raise LoreError(error.message, hint=hint) if with_logs else error
 
 
-def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_folders: list[str]) -> list[Input]:
-    """Return the files to judge, and add the hidden folders that are not searched to the given list.
+def _list_files(
+    paths: list[str], context: CheckContext, run: CheckRun, hidden_folders: list[str], copies: list[str]
+) -> list[Input]:  # fmt: skip
+    """Return the files to judge; add the hidden folders that are not searched, and how many are copies, to the lists.
 
     Raises LoreError for an unknown name in the settings or options.
     """
@@ -181,7 +183,10 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun, hidden_f
     policy = context.policy
     if context.with_ledgers or context.baseline or policy.per_path or policy.exempt:  # these are about single files
         return files
-    return join_bodies(drop_copies(files, context.options), context.options.format)
+    kept = drop_copies(files, context.options)
+    if len(kept) < len(files):
+        copies.append(f"{counted(len(files) - len(kept), 'file')} that another one equals or begins with: counted once")
+    return join_bodies(kept, context.options.format)
 
 
 def conclude(
