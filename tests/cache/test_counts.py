@@ -105,7 +105,7 @@ def test_ollama_images_have_tokens_that_bytes_do_not_show():
 
 
 @pytest.mark.parametrize(("searches", "doubt"), [((("web_search", 1),), ""), ((), "291 tokens written by lifetime")])
-def test_lifetimes_after_a_web_search_are_of_its_last_pass(searches, doubt):
+def test_lifetimes_after_web_search_are_of_last_pass(searches, doubt):
     """Recorded by Mirascope: 12,174 tokens written in all, of which 291 in `cache_creation`."""
     usage = Usage(10, 39_695, 12_174, 437, write_5m_tokens=291, write_1h_tokens=0, server_tools=searches)
     assert reason_to_doubt(usage).startswith(doubt)

@@ -175,10 +175,7 @@ def test_bare_what_if_tries_short_life_of_hour_writes():
 
 
 def test_causes_are_grouped_by_their_kind():
-    path = capture(
-        (body("one"), usage(0, 5000), 0),
-        (body("one", "1", "two"), usage(0, 5100), 1000),
-    )
+    path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
     result = lore("simulate", path)
     (group,) = [group for group in lore("simulate", path, "--json").json["groups"] if group["by"] == "cause"]
     assert group["kind"] == "expected"

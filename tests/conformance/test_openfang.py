@@ -11,13 +11,7 @@ from helpers.each import each
 from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import SessionActivity
 from lore.compaction.entries import count_messages, has_real_activity
-from lore.compaction.policy import (
-    AFTER_TURN,
-    BEFORE_TURN,
-    PolicyInput,
-    find_due,
-    plan_overflow,
-)
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, PolicyInput, find_due, plan_overflow
 from lore.compaction.settings import Compaction, ContextSource
 from lore.store.locks import trylock
 

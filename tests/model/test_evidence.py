@@ -108,10 +108,7 @@ SENTENCES = [
         e.LookbackExceeded(21, 0),
         "21 new positions precede the next breakpoint; at that time only an entry at a breakpoint was read",
     ),
-    (
-        e.ProviderSaid(other="odd", missed_tokens=0),
-        "the provider reports odd (0 tokens by its estimate)",
-    ),
+    (e.ProviderSaid(other="odd", missed_tokens=0), "the provider reports odd (0 tokens by its estimate)"),
     (e.ProviderSaid("tools_changed", unread=700), "the provider reports tools_changed"),
     (d.OrphanPair("call", "c1"), "a call without its result: c1"),
     (

@@ -318,8 +318,7 @@ def list_costliest(costs: Costs) -> list[CostlyCause]:
     Causes without a price come last, by tokens. Unexplained ones have no fix, and are not among them.
     """
     ranked = sorted(
-        costs.items(),
-        key=lambda item: (-(item[1].dollars or 0.0), -item[1].lost_tokens, -item[1].breaks, item[0]),
+        costs.items(), key=lambda item: (-(item[1].dollars or 0.0), -item[1].lost_tokens, -item[1].breaks, item[0])
     )
     causes = [
         CostlyCause(

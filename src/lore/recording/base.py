@@ -168,7 +168,7 @@ PLUGIN_GROUPS = Registry[MutableMapping[str, Any]](
         "lore.dialects": "lore.prompt.dialects:DIALECTS",
         "lore.rules": "lore.judge.base:RULES",
         "lore.caches": "lore.cache.registry:CACHES",
-    },
+    }
 )
 CALLED = frozenset(("lore.dialects", "lore.rules"))
 

@@ -19,10 +19,7 @@ _MANY = 20  # turns
 _SETTINGS = {
     "claude-code": ("Claude Code", '"autoCompactWindow": {tokens} in ~/.claude/settings.json'),
     "codex": ("Codex", "model_auto_compact_token_limit = {tokens} in ~/.codex/config.toml"),
-    "gemini-cli": (
-        "Gemini CLI",
-        "model.compressionThreshold in ~/.gemini/settings.json: {tokens} / its window",
-    ),
+    "gemini-cli": ("Gemini CLI", "model.compressionThreshold in ~/.gemini/settings.json: {tokens} / its window"),
     "opencode": ("OpenCode", "compaction.reserved in opencode.json: the model's window minus {tokens}"),
     "pi": ("pi", "compaction.reserveTokens in ~/.pi/agent/settings.json: the model's window minus {tokens}"),
     "lore": ("an agent on lore", "window = {window} in [compaction], or lore.CompactionPolicy(window={window})"),

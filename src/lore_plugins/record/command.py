@@ -17,8 +17,7 @@ class RecordOptions(Struct, frozen=True):
     """The options of `lore record`."""
 
     command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- COMMAND", help="The command to run; without one: --listen."),
+        list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command to run; without one: --listen.")
     ] = None
     upstream: Annotated[
         list[str] | None,

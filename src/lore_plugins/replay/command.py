@@ -53,8 +53,7 @@ class ReplayOptions(common.CommonOptions, frozen=True):
         str | None, typer.Option("--cache", help="Predict this cache; default: the server's, else that of its host.")
     ] = None
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="The capture to write; default: a dated name in this folder."),
+        str | None, typer.Option("--output", "-o", help="The capture to write; default: a dated name in this folder.")
     ] = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue the capture --output.")] = False
     force: Annotated[bool, typer.Option("--force", help="Overwrite the capture if it exists.")] = False

@@ -277,10 +277,7 @@ def test_uncertain_requests_are_left_out(doubt: str):
 def test_scrapes_give_counter_increases():
     assert [
         (measure.at, measure.requests, measure.prompt_tokens, measure.cached_tokens) for measure in measures(METRICS)
-    ] == [
-        (START, 1, 1000, 0),
-        (START + 60, 4, 4000, 3200),
-    ]
+    ] == [(START, 1, 1000, 0), (START + 60, 4, 4000, 3200)]
 
 
 @pytest.mark.parametrize(("engine", "counters", "expected"), [
