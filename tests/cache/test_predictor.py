@@ -112,7 +112,7 @@ def test_copied_capture_changes_no_sums(tmp_path):
     checked = [lore("check", str(folder), "--json").json for folder in (alone, both)]
     names = ("turns", "breaks", "waste", "lost_tokens")
     assert [checked[1]["summary"][name] for name in names] == [checked[0]["summary"][name] for name in names]
-    assert checked[1]["summary"]["copied"] == 3
+    assert checked[1]["summary"]["files"] == 1
     assert len(checked[1]["findings"]) == len(checked[0]["findings"])
 
 

@@ -147,7 +147,7 @@ def test_last_without_own_session_names_the_newest(empty_folder):
 def test_the_newest_session_is_judged_with_its_subagents():
     aged(claude("p/old.jsonl", "old"), 1)
     aged(claude("p/new.jsonl", "new"), 3)
-    claude("p/new/subagents/agent-1.jsonl", "new")
+    claude("p/new/subagents/agent-1.jsonl", "new", isSidechain=True, agentId="1")
     put("p/readme.md", b"no recording")
     result = lore("check", "p", "--last", "--json")
     assert result.json["summary"]["files"] == 2

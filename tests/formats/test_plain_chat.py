@@ -269,7 +269,7 @@ def test_text_keeps_its_escapes():
 
 def test_check_notes_once_that_only_history_is_judged():
     for name in ("chats/a.jsonl", "chats/b.jsonl"):
-        put(name, lines(*PLAIN))
+        put(name, lines({**PLAIN[0], "content": name}, *PLAIN[1:]))
     ran = lore("check", "chats")
     assert (ran.code, ran.out.count("only history is judged")) == (0, 1)
     assert "2 files, 2 chains, 4 turns, 2 pairs compared" in ran.out

@@ -271,7 +271,7 @@ CUT_AS_IT_IS = {
     "judge/requests/lint.py": "masked a line before",
     "judge/requests/request_laws.py": "a part of masked text",
     "prefix/blocks.py": "looked through, not shown",
-    "prefix/causes.py": "masked a line before",
+    "prefix/fields.py": "masked a line before",
     "prompt/breakpoints.py": "a digest",
     "prompt/dialects/template.py": "what a developer typed as a time",
     "recording/titles.py": "masked, then cut to less",

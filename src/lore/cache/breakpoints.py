@@ -28,6 +28,7 @@ from lore.model.limits import CACHE_ENTRIES
 
 BEGINS = 1.0  # seconds after a request at which its response begins at the latest, if that is not recorded
 NEARLY = 1.35  # an estimate may be too low by this factor
+_PROBABLY = 1.05  # and probably is by this one
 _SUFFIX = 64  # tokens that a provider adds after the last piece, at most
 
 
@@ -79,9 +80,11 @@ class Breakpoints:
             if position(breakpoint.place) * (1.0 if billed_at(breakpoint.place) is not None else NEARLY) >= least
         ])  # fmt: skip
         hit, reason = self._find_hit(request, path, breakpoints)
-        if hit >= 0 and billed_at(hit) is None and position(hit) < least:
+        if hit >= 0 and billed_at(hit) is None and position(hit) * _PROBABLY < least:
             hit, reason = -1, f"below the minimum of {int(least):,} tokens"
-            breakpoints = tuple([breakpoint for breakpoint in breakpoints if position(breakpoint.place) >= least])
+            breakpoints = tuple([
+                breakpoint for breakpoint in breakpoints if position(breakpoint.place) * _PROBABLY >= least
+            ])  # fmt: skip
         self._pending = _Pending(request, path, hit)
         prediction = self._predict_counts(request, breakpoints, hit, reason)
         self._update_entries(request, path, breakpoints, hit)

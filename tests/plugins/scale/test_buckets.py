@@ -37,8 +37,10 @@ def both(bucket, tmp_path):
     os.mkdir(tmp_path / "p" / ".hidden")
     put("p/.hidden/s.jsonl", session())
     put("p/readme.md", b"# nothing\n")
-    put("p/claude-code.jsonl", session())  # comes before the folder `claude-code` and after `claude-code-2`
-    put("p/claude-code-2/s.jsonl", session())
+    put(
+        "p/claude-code.jsonl", session(session_id="s-2")
+    )  # comes before the folder `claude-code` and after `claude-code-2`
+    put("p/claude-code-2/s.jsonl", session(session_id="s-3"))
     for file in (tmp_path / "p").rglob("*.*"):
         if file.is_file():  # remote files are ordered by their last change, local ones by the first time in them
             start = inputs.start_of(inputs.Input(str(file), is_named=True))[0]
