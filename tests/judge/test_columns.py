@@ -159,3 +159,15 @@ def test_finding_on_a_whole_chain_is_reported_once():
         diff = pairs.compare_next(turn(parsed(prompt_body), number, usage=Usage(3, 9000, 0)))
         codes += [] if diff is None else [cause.code for cause in diff.causes]
     assert codes == ["LORE303"]
+
+
+@pytest.mark.parametrize(("read", "kind"), [(4_096, "expected"), (0, "waste")])
+def test_read_beyond_the_tools_excuses_a_schema(read, kind):
+    """An output schema was blamed for 640 tokens although as much was read as before (a cassette of crewAI)."""
+    chat = {"model": "gpt-4.1-mini", "messages": [{"role": "user", "content": LONG}]}
+    asked = {**chat, "response_format": {"type": "json_object"}}
+    pairs = ComparedChain(PACKAGED.rules)
+    pairs.compare_next(turn(parsed(chat, "openai-chat"), usage=Usage(904, 4_096)))
+    diff = pairs.compare_next(turn(parsed(asked, "openai-chat"), 2, usage=Usage(5_000 - read, read), sent=20.0))
+    assert diff is not None
+    assert (diff.causes[0].code, diff.causes[0].kind) == ("LORE135", kind)

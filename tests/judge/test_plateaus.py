@@ -206,13 +206,16 @@ def test_plateau_of_a_log_is_found(tmp_path, level, expected):
     assert [(finding["turn"], finding["code"]) for finding in output["findings"]] == expected
 
 
-@pytest.mark.parametrize(("uncached", "turns", "lost"), [(20_000, 4, 57_000), (20_000, 3, None), (1_500, 4, None)])
-def test_uncached_part_of_a_log_is_found(tmp_path, uncached, turns, lost):
+@pytest.mark.parametrize(("uncached", "grown", "turns", "lost"), [
+    (20_000, 0, 4, 57_000), (20_000, 0, 3, None), (1_500, 0, 4, None),
+    (20_000, 1_000, 4, None),  # text at the end that the agent replaces
+])  # fmt: skip
+def test_uncached_part_of_a_log_is_found(tmp_path, uncached, grown, turns, lost):
     """A gateway caches the messages alone: each request pays in full for tools and system prompt."""
     log = Session()
     for number in range(turns):
         log.ask(f"Step {number}.")
-        log.answer(1_000 * number, 1_000, uncached)
+        log.answer(1_000 * number, 1_000, uncached + grown * number)
     path = tmp_path / "a.jsonl"
     path.write_bytes(log.written())
     findings = lore("check", str(path), "--json").json["findings"]
