@@ -91,7 +91,7 @@ def test_masking_leaves_the_quote_after_a_credential(sample):
     "toolu_01A09q90qw90lq917835lq9 call_9cRt3XbTTb8aQmQnPzGz5bZ1 chatcmpl-9abcDEF0123456789 req_011CSHoEeqs5C35K2",
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5",
     "class='sk-estimator-doc-link-label' sk-top-container-wrapper",
-    '"PWD": "~/work/project", --password-store=basic --use-mock-keychain, cookie: chocolate with walnuts',
+    '"PWD": "~/code/project", --password-store=basic --use-mock-keychain, cookie: chocolate with walnuts',
     'next_token = self.cloudhsmv2_backend.list_tags, "PasswordLastUsed": "2016-09-08T21:47:36Z"',
     'password: "$DB_PASSWORD", "password": "{{ password }}", password="settings.password", PASSWORD=NO_PASSWORD',
     "the machine next to it has a login page and a password field, password='FORCE_CHANGE_PASSWORD'",

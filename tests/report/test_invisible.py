@@ -30,7 +30,7 @@ def test_credential_with_slash_is_masked_in_project_name():
     assert "/" in key.secret
     shown = last_part(f"/home/ann/{key.text}")
     assert key.secret.rpartition("/")[2][-6:] not in shown
-    assert (last_part("/home/ann/work/"), last_part("C:\\work"), last_part("/")) == ("work", "work", "/")
+    assert (last_part("/home/ann/code/"), last_part("C:\\code"), last_part("/")) == ("code", "code", "/")
 
 
 # GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could end lore's annotations.

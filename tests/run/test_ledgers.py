@@ -33,7 +33,7 @@ def lines(requests=1):
             asked(f"u{number}", f"{SECRET} {number}", before),
             answered(f"a{number}", f"msg_{number}", text(SECRET), f"u{number}", usage=usage),
         ]
-    return [{**line, "sessionId": "s", "cwd": f"/work/{SECRET}-app"} for line in records]
+    return [{**line, "sessionId": "s", "cwd": f"/home/ann/{SECRET}-app"} for line in records]
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_kept_ledger_of_unchanged_log_is_used(log):
     assert (first.taken, second.taken) == (0, 1)
     assert stored == ledger
     assert [row.read_tokens for row in stored.rows] == [0, 100]
-    assert stored.project == f"/work/{SECRET}-app"
+    assert stored.project == f"/home/ann/{SECRET}-app"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_ledger_holds_only_names_and_numbers(log):
     assert Path("kept").stat().st_mode & 0o077 == 0
     with closing(sqlite3.connect("kept")) as database:
         ((data,),) = database.execute("select ledger from ledgers").fetchall()
-    assert data.count(SECRET.encode()) == data.count(f"/work/{SECRET}-app".encode()) == 1  # the project's folder
+    assert data.count(SECRET.encode()) == data.count(f"/home/ann/{SECRET}-app".encode()) == 1  # the project's folder
     assert Path("kept").read_bytes().count(SECRET.encode()) == 1
     assert len(data) < 1_500
 
