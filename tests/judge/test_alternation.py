@@ -6,7 +6,7 @@ import pytest
 
 from cli.running import lore
 from formats.codex import Rollout
-from judge.captures import SYSTEM, TEXT, asks, break_codes, call, judged, text, usage
+from judge.captures import SYSTEM, TEXT, asks, break_codes, call, judged, put, text, usage
 
 
 def breaks_by_turn(tmp_path, efforts):
@@ -39,6 +39,18 @@ def test_value_that_changes_each_time_is_not_alternating(tmp_path):
     assert not [finding for finding in breaks.values() if "the value alternates" in finding["message"]]
 
 
+def test_tools_that_come_and_go_contradict_no_usage(tmp_path):
+    """The third request has the first one's tools, and reads what that left; its history has plain texts by then."""
+    history, calls = [], []
+    for number, bill in enumerate((usage(0, 6_000), usage(0, 5_900), usage(6_000, 300))):
+        tools = ("ls", "cat") if number == 1 else ("ls", "cat", "find")
+        calls.append(call(number * 30.0, asks(*history, text("user", f"{number}: {TEXT}"), tools=tools), bill))
+        history += [{"role": "user", "content": f"{number}: {TEXT}"}, {"role": "assistant", "content": "done"}]
+    verdicts, _ = judged(tmp_path, *calls)
+    codes = [[cause.code for cause in verdict.causes if cause.kind != "expected"] for verdict in verdicts]
+    assert codes == [[], ["LORE103"], []]
+
+
 def ask_openai(model, texts, usages, **fields):
     """Return calls of OpenAI's chat API; `fields` has one value of each parameter for each request."""
     calls = []
@@ -50,6 +62,19 @@ def ask_openai(model, texts, usages, **fields):
         bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": details}
         calls.append(call(number * 10.0, body, bill, url="https://api.openai.com/v1/chat/completions"))
     return calls
+
+
+@pytest.mark.parametrize(("keys", "fix"), [({}, "Send one prompt_cache_key"), ({"prompt_cache_key": "k"}, "Compare")])
+def test_missing_key_is_named_if_nothing_was_read(tmp_path, keys, fix):
+    asked = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": TEXT}]
+    texts, usages = (
+        [asked, [*asked, *asked[1:]], [*asked, *asked[1:] * 2]],
+        [(6_500, 0, 0), (6_600, 6_400, 0), (6_700, 0, 0)],
+    )
+    fields = {name: [value] * 3 for name, value in keys.items()}
+    path = str(put(tmp_path, *ask_openai("gpt-5.4", texts, usages, **fields)))
+    fixes = [found["fix"] for found in lore("check", "--json", path).json["findings"] if found["code"] == "LORE301"]
+    assert [found.startswith(fix) for found in fixes] == [True]
 
 
 def test_cache_keys_that_alternate_lose_part_each_time(tmp_path):

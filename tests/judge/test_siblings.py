@@ -187,6 +187,8 @@ def test_beginning_that_no_conversation_reads_is_found(tmp_path, more, reasons):
     one_shots(0, 0, 0),  # two repeats
     one_shots(0, 0, 5_888, 0, 0),  # one reads it
     one_shots(0, 0, 0, 0, pause=0.1),  # sent together
+    [{"request": made["request"], "response": {**made["response"], "timestamp": None}}
+     for made in one_shots(0, 0, 0, 0, pause=0.1)],  # when they were answered is not recorded
     one_shots(0, 0, 0, 0, pause=400.0),  # too long apart
     one_shots(0) + one_shots(0, 0, 0, pause=0.0, begin=400.0),  # sent together, after it expired
     one_shots(0, 0, 0, 0, system="Sort mail."),

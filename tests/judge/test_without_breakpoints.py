@@ -217,10 +217,11 @@ def test_second_low_read_is_reported(start, lost, tmp_path):
 
 
 def test_read_of_head_alone_after_unread_turn_is_reported(tmp_path):
-    """It read more than its predecessor, and 23,552 tokens of its prompt not."""
-    reads = [9_600, 19_968, 21_888, 0, 2_432, 27_904]
+    """It read more than its predecessor, and 23,552 tokens of its prompt not; so did the next ones (stella#3690)."""
+    reads = [9_600, 19_968, 21_888, 0, 2_432, 8_064, 4_992, 31_872]
     path = log(tmp_path, [(30 * n, 20_000 + 2_000 * n, read) for n, read in enumerate(reads)])
-    assert of_turns(path) == {4: ("LORE130", 23_936), 5: ("LORE130", 23_552)}
+    lost = {4: 23_936, 5: 23_552, 6: 19_840, 7: 24_960}
+    assert of_turns(path) == {turn: ("LORE130", tokens) for turn, tokens in lost.items()}
 
 
 def test_never_read_history_is_reported_without_number(tmp_path):

@@ -65,6 +65,7 @@ NOT_SHOWN = {
     "other value": ("LORE105", body(user(text("a", x=1))), body(user(text("b", x=1)))),
     "other content": ("LORE106", body("é"), body("e")),
     "other word": ("LORE108", *system("run fast", "run slow")),
+    "memory in a sentence": ("LORE126", *system("Note: save memory on disk", "Note: save memory on tape")),
     "other number": ("LORE101", *system("take 12 apples", "take 13 apples")),
     "date and word": ("LORE101", *system("2026-01-01 is good", "2026-01-02 is bad")),
     "tokens of something": ("LORE109", body("12 tokens used up", "y"), body("13 tokens used up", "y")),

@@ -53,6 +53,11 @@ def test_findings_of_different_places_are_different_blocks(other):
     assert len(group_findings([moved(2), replace(moved(3), **other)])) == 2
 
 
+def test_messages_of_any_number_are_one_place():
+    texts = [replace(moved(turn), json_path=f"messages[{turn}].content") for turn in (2, 3, 4)]
+    assert written(texts).splitlines()[0].endswith(" in turns 2, 3, 4 at messages[2].content and 2 more places")
+
+
 def test_one_cause_in_many_conversations_is_one_block():
     lines = written([moved(1), replace(moved(1), chain="chain-2"), replace(moved(1), chain="chain-3")]).splitlines()
     assert lines[0] == "✗ LORE101 date-in-prefix in 3 turns of 3 chains at system[1].text"

@@ -164,8 +164,9 @@ def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         last = pair.current.prompt.segment_at(len(pair.current.prompt) - 1)
         if last is not None and block_of(last).kind == "result":  # no user acts between a call and its result
             changes["actor"] = "author"
-    if cause.evidence.fix_detail() == "alias":
-        changes["actor"] = "author"  # the provider moved the alias; the agent's author can name a dated model
+    if cause.evidence.fix_detail() in ("alias", "no-cache-key"):
+        # the provider moved an alias, or routed elsewhere: the agent's author can name a dated model, or send a key
+        changes["actor"] = "author"
     if "alternates" in cause.qualifiers and cause.evidence.fix_detail() not in _OWN_FIX:
         changes["fix"] = "Keep one of the two values for the whole session: each has a cache of its own."
         return changes
@@ -176,8 +177,12 @@ def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         providers = routing.get("only", routing.get("order") if routing.get("allow_fallbacks") == b"false" else None)
         is_done = providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
     elif cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
-        is_done = all(  # the fix: record whole bodies
-            turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.previous, pair.current)
+        is_done = (
+            all(  # the fix: record whole bodies
+                turn.fidelity in ("wire", "parsed") and not turn.prompt.partial
+                for turn in (pair.previous, pair.current)
+            )
+            and evidence.fix_detail() != "no-cache-key"
         )
     elif cause.code == Code.CACHE_EXPIRED and isinstance(evidence, Paused):
         is_done = max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR  # the longest lifetime

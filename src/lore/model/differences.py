@@ -523,7 +523,7 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
 
     fix_word = "{is_first:?first}"
     words = (
-        "{behind:?the last breakpoint follows about {behind:,} of|no cache breakpoint in a prompt of} about {tokens:,} "
+        "{behind:?the last breakpoint is after about {behind:,} of|no cache breakpoint in a prompt of} about {tokens:,} "
         "tokens; this model caches from {minimum:,} tokens on"
     )
     tokens: int  # of the prompt, estimated

@@ -390,7 +390,7 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
         if any(sign.search(text, 0, _CONTEXT) for sign in (GIT_LINE, GIT_WORDS, TREE_LINE)):
             return "git"
     first_lines = [line for text in (previous, current) for line in _first_lines(text)]
-    own_headings = [line for line in first_lines if HEADING.match(line) or LABEL.match(line)]
+    own_headings = [match.group() for line in first_lines if (match := HEADING.match(line) or LABEL.match(line))]
     line_label = LABEL.match(context[-_CONTEXT:].rpartition("\n")[2])
     line_headings = [line_label.group()] if line_label else []
     for heading in (*own_headings, *line_headings, *_open_headings(context[-_CONTEXT:])):

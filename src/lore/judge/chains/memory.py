@@ -273,17 +273,19 @@ class UnreportedWrites:
     def add(self, previous: Turn | None, turn: Turn) -> None:
         """Add a turn after the previous one.
 
-        A read that fell does not show whether ends are read. It is remembered, as the next request may read no more.
+        A read that fell does not show whether ends are read. It is remembered with the number before the fall, as long
+        as reads differ and do not reach that number again: requests reach machines with caches of their own.
         """
-        read, self.low = counts.first_pass_read(turn.usage), None
+        read, low, self.low = counts.first_pass_read(turn.usage), self.low, None
         if previous is None or read is None or cache_key(previous) != cache_key(turn) or counts.bills_writes(previous):
             return
         size, cached = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
-        unread = size - read
-        if cached - read > counts.DROP:
-            self.low = read, 0 if _is_rewritten(turn) else cached  # rewritten history was not cached before
+        block = counts.block_tokens(turn)
+        level = 0 if low is None or abs(read - low[0]) < block else low[1]
+        if max(cached, level) - read > counts.DROP:
+            self.low = read, 0 if _is_rewritten(turn) else max(cached, level)  # rewritten history was not cached before
         elif read:
-            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * size)
+            self._reads_all = 0 <= size - read <= max(2 * block, counts.TOLERANCE_SHARE * size)
 
     def with_cached(self, previous: Turn, current: Turn) -> Turn:
         """Return the previous turn with as much cached as earlier reads show, if reads fell; else unchanged.

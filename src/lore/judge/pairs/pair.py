@@ -298,8 +298,9 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> 
     is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
     read, available, common = facts.read, counts.cached(facts.previous.usage), facts.overlap.common
     if is_break and facts.fell == 0 and read and available and available >= counts.TOLERANCE_TOKENS:
-        # more was read than the bytes share: another request wrote it, or the change does not matter
-        is_more = read > shared * ESTIMATE_FACTOR + counts.TOLERANCE_TOKENS
+        # more was read than the bytes share: another request wrote it, or the change does not matter. A read of exactly
+        # what the turn before the previous one left needs no other request: tools that come and go alternate.
+        is_more = read > shared * ESTIMATE_FACTOR + counts.TOLERANCE_TOKENS and read != facts.earlier
         if is_more and common < count_cached_segments(facts.previous.prompt):
             return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
     verdict = facts.current.verdict

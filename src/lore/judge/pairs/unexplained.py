@@ -12,9 +12,11 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.lookback import POSITIONS, lookback_gap
+from lore.cache.served import served_by
 from lore.judge.pairs import finders as find
 from lore.judge.pairs import outside
 from lore.judge.pairs.pair import CLIENT_SECTIONS, PairFacts
+from lore.judge.requests.request_laws import lacks_cache_key
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
@@ -49,7 +51,9 @@ def unexplained(facts: PairFacts) -> Cause:
         if state is not None and not state.implicit:
             at_prompt = state.grown.prompted
             at_begin = not at_prompt and facts.current.number <= _BEGINNING
-        evidence = e.ReadFell(min(facts.fell, reachable - read), reachable, read, at_prompt, at_begin)
+        current = facts.current
+        lacks_key = current.basis is None and lacks_cache_key(current, served_by(current).provider)
+        evidence = e.ReadFell(min(facts.fell, reachable - read), reachable, read, at_prompt, at_begin, lacks_key)
     reasons = tuple(_examine(facts))
     is_routing = facts.is_implicit and all(reason.out is not False for reason in reasons)
     code = Code.SERVER_SIDE_MISS if is_routing else Code.BILLED_READ_FELL

@@ -35,7 +35,7 @@ from lore.cache import counts
 from lore.cache.rules import DatedRules, least_cached, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.findings import finding
-from lore.judge.pairs.outside import seconds_since
+from lore.judge.pairs.outside import seconds_before_answer, seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws as laws
@@ -314,8 +314,7 @@ class Beginnings:
         if tokens < max(counts.TOLERANCE_TOKENS, least_cached(self._rules(), turn)):
             return
         beginning = _Plateau(None, turn, 0, 0, 0)
-        pause = None if previous is None else seconds_since(previous.latest, turn)
-        if previous is not None and pause is not None and 0 < pause <= counts.FIVE_MINUTES:
+        if previous is not None and _can_read(previous.latest, turn):
             beginning = replace(
                 previous, first=previous.first or turn, latest=turn, repeated=tokens, turns=previous.turns + 1,
                 unread=previous.unread.plus(turn, tokens, self._rules),
@@ -331,6 +330,13 @@ class Beginnings:
             others = self._reads.most_read(start.latest) > 0
             yield from _report(start, place, has_read=False, read_others=others, source="estimated")
         self._unread_beginnings.clear()
+
+
+def _can_read(earlier: Turn, turn: Turn) -> bool:
+    """Return whether a request was sent within five minutes of another one, and not before that was answered."""
+    pause = seconds_since(earlier, turn)
+    is_soon = pause is not None and 0 <= pause <= counts.FIVE_MINUTES
+    return is_soon and seconds_before_answer(earlier, turn) is None
 
 
 # beginnings without a breakpoint
@@ -375,8 +381,7 @@ class Siblings:
         per_token = counts.bytes_per_token(turn, size)
         least = max(counts.TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED)
         for earlier in reversed(self._earlier) if is_compared else ():
-            pause = seconds_since(earlier, turn)
-            if pause is None or not 0 <= pause <= counts.FIVE_MINUTES or cache_scope(earlier) != cache_scope(turn):
+            if not _can_read(earlier, turn) or cache_scope(earlier) != cache_scope(turn):
                 continue
             before, common = earlier.prompt, count_shared_segments(earlier.prompt, prompt)
             place, inside = common, _count_shared_text(before.segment_at(common), prompt.segment_at(common))

@@ -14,6 +14,7 @@ from lore.judge.findings import weight_of
 from lore.judge.messages import message_of
 from lore.judge.prices import sum_known
 from lore.model.codes import UNEXPLAINED
+from lore.model.deferred import pattern
 from lore.model.evidence import OverBudget, ProviderSaid, ReadPlateau
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
@@ -30,6 +31,8 @@ _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note":
 _PROBLEM = "LORE2"  # codes about recordings, not about prompts
 _ORDER = ("error", "warning", "note")
 _ALIKE = 2  # blocks of one cause that are shown
+_NUMBERS = pattern(r"\[\d+\]")  # of items in a JSON path
+_HISTORY = ("messages[", "input[", "contents[")  # how paths of messages begin
 _NAMED_TURNS = 6  # of a group; the rest is counted
 
 
@@ -55,6 +58,7 @@ def _badness(finding: Finding) -> tuple[int, float, int]:
 def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
     """Group findings of one cause, evidence and provider's verdict at one place of a file; not if `verbose`.
 
+    Messages are one place, whatever their numbers: what an agent does to an old message it does to the next one.
     Breaks of a file without a known cause are one group: a cache drops repeatedly for one reason, not in the recording.
     """
     groups: dict[object, list[Finding]] = {}
@@ -63,7 +67,9 @@ def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> lis
         verdict = next((fact.reason or fact.other for fact in all_evidence if isinstance(fact, ProviderSaid)), "")
         place: object = (finding.path, finding.code, finding.severity, type(finding.evidence), verdict)
         if finding.code not in UNEXPLAINED:
-            place = (place, finding.json_path)  # a clock in the system prompt differs in every conversation of a file
+            # a clock in the system prompt differs in every conversation of a file
+            path = finding.json_path or ""
+            place = (place, _NUMBERS.sub("[]", path) if path.startswith(_HISTORY) else path)
         groups.setdefault(number if verbose or finding.turn is None else place, []).append(finding)
     return list(groups.values())
 
@@ -141,7 +147,7 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
     """Write findings of one cause and place: place, change (as a diff if the evidence quotes it), cost, fix."""
     sums = _with_sums(group)
     mark, style = _MARKS[sums.severity]
-    turns, path = describe_turns(group), sums.json_path
+    turns, path = describe_turns(group), _describe_paths(group)
     where = " ".join(filter(None, (turns and f"in {turns}", path and f"at {path}")))
     out.print(line((f"{mark} {sentences.name_cause(sums)}", style), f" {where}" if where else ""))
     out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
@@ -182,6 +188,12 @@ def describe_turns(group: Sequence[Finding]) -> str:
     suffix = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
     chain = "" if first.chain in (None, "main") else f" of {first.chain}"
     return f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{suffix}{chain}"
+
+
+def _describe_paths(group: Sequence[Finding]) -> str:
+    """Return the JSON path of the first finding, and the number of other paths; empty if it has none."""
+    more = len({finding.json_path for finding in group}) - 1
+    return (group[0].json_path or "") + (f" and {counted(more, 'more place')}" if more else "")
 
 
 class Terminal:
