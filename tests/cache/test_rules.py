@@ -272,7 +272,8 @@ def test_model_names_are_normalised(spelled, name):
     ("", "vertex_ai/claude-sonnet-4-6", "openai-chat", ("anthropic", "vertex")),
     ("", "google/gemini-3.1-pro", "openai-chat", ("gemini", "")),
     ("localhost:8000/v1", "claude-opus-5", "anthropic", ("", "")),
-    ("localhost:8000/v1", "bedrock/claude-opus-5", "anthropic", ("", "")),
+    ("localhost:4000/v1", "bedrock/claude-opus-5", "anthropic", ("anthropic", "bedrock")),  # a LiteLLM proxy
+    ("localhost:8000/v1", "openai/gpt-oss-120b", "openai-chat", ("", "")),
     ("", None, "anthropic", ("", "")),
 ])  # fmt: skip
 def test_maker_is_provider_and_cloud_is_platform(endpoint, model, dialect, expected):

@@ -17,6 +17,14 @@ from lore.model.turn import Turn
 PLATFORMS = frozenset(("azure", "bedrock", "openrouter", "vertex"))  # they serve the models of other makers
 LONGEST = 200  # characters of a model's name; a longer text is not one
 WITH_BREAKPOINTS = frozenset(("anthropic", "bedrock"))  # caches with entries at breakpoints, whose writes are billed
+# How LiteLLM names providers in front of a model; others, such as `openai/`, are also publishers of open models.
+_PREFIXES = {
+    "anthropic": "anthropic",
+    "azure": "azure",
+    "bedrock": "bedrock",
+    "gemini": "gemini",
+    "vertex_ai": "vertex",
+}
 _MANY = 4096  # remembered answers: a recording can name any number of models
 _CACHES = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
            "qwen": "qwen-implicit", **{engine: engine for engine in ENGINES}}  # fmt: skip
@@ -36,8 +44,8 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
     `answered_by` is the gateway's name for the provider that answered: that one's cache was used. It counts
     only without an endpoint, or if the endpoint is a gateway or not listed. An inference engine (vLLM, SGLang, …)
     always counts: it is the provider, without a platform, whatever model it runs. If another provider answered, a
-    gateway that is itself a platform stays the platform. Without an endpoint, the model's name may begin with the
-    platform (`bedrock/…`), as LiteLLM writes it.
+    gateway that is itself a platform stays the platform. At an unlisted endpoint, or without one, the model's name may
+    begin with the provider (`bedrock/…`), as LiteLLM writes it.
     """
     if answered_by in ENGINES:
         return Served(answered_by, "")
@@ -47,9 +55,9 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
         if answers not in PLATFORMS:
             return Served(answers, host if host in PLATFORMS else "")
         host = answers
-    if host == UNKNOWN and not endpoint:
+    if host == UNKNOWN:
         prefix = (model or "").partition("/")[0].lower()
-        host = {"vertex_ai": "vertex"}.get(prefix, prefix if prefix in PLATFORMS else UNKNOWN)
+        host = _PREFIXES.get(prefix, prefix if prefix in PLATFORMS and not endpoint else UNKNOWN)
     if host in PLATFORMS:
         maker = provider_of("", normal_name(model), "")
         return Served(maker or ("openai" if host == "azure" else UNKNOWN), host)

@@ -118,7 +118,7 @@ def _describe_caching(request: LintRequest) -> tuple[str, str]:
     size = f"about {request.tokens:,} tokens"
     if request.cache is None:
         hint = ": name its cache with --cache" if request.model else ": give its name with --model"
-        return "bold yellow", f"not known: no supported provider serves this model{hint} ({size})"
+        return "bold yellow", f"not known: no cache rules for this model at this endpoint{hint} ({size})"
     if request.cached_tokens is None:
         reason = "the recording does not hold all of the request"
         if request.cache == "gemini-explicit":
