@@ -18,7 +18,7 @@ from lore.run.rules import packaged
 FILES = sorted((Path(lore.__file__).parent / "cache" / "data").glob("*.toml"))
 ROWS = packaged().rows
 URL = re.compile(r"https://[a-z0-9.-]+\.[a-z]+/[\w./-]*")
-PROVIDERS = {"anthropic", "openai", "gemini", "deepseek", "qwen", "moonshot", "xai", "*",
+PROVIDERS = {"anthropic", "openai", "gemini", "deepseek", "qwen", "moonshot", "xai", "zai", "*",
              "vllm", "sglang", "llama.cpp", "lmcache", "claude-code"}  # fmt: skip
 OF_TOOLS = {f"price_{tool}" for tool in TOOLS}  # the same whatever model asks for them
 NEVER_FOR_ALL = ("minimum_tokens", *(rule for rule in RULES if rule.startswith("price_") and rule not in OF_TOOLS))

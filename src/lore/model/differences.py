@@ -523,8 +523,8 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
 
     fix_word = "{is_first:?first}"
     words = (
-        "{behind:?the last breakpoint is after about {behind:,} of|no cache breakpoint in a prompt of} about {tokens:,} "
-        "tokens; this model caches from {minimum:,} tokens on"
+        "{behind:?the last breakpoint is after about {behind:,} of|no cache breakpoint in a prompt of} about "
+        "{tokens:,} tokens; this model caches from {minimum:,} tokens on"
     )
     tokens: int  # of the prompt, estimated
     minimum: int  # tokens from which on the model caches

@@ -21,12 +21,13 @@ _HOSTS: tuple[tuple[str, str], ...] = (
     (".openai.azure.com", "azure"), ("generativelanguage.googleapis.com", "gemini"),
     ("aiplatform.googleapis.com", "vertex"), (".amazonaws.com", "bedrock"), ("openrouter.ai", "openrouter"),
     ("api.deepseek.com", "deepseek"), ("api.x.ai", "xai"), ("api.mistral.ai", "mistral"), ("api.moonshot.", "moonshot"),
-    ("api.kimi.com", "moonshot"), ("dashscope", "qwen"), ("api.groq.com", "groq"),
+    ("api.kimi.com", "moonshot"), ("dashscope", "qwen"), ("api.groq.com", "groq"), ("api.z.ai", "zai"),
+    ("open.bigmodel.cn", "zai"),
 )  # fmt: skip
 _MODELS: tuple[tuple[str, str], ...] = (
     ("claude-", "anthropic"), ("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"),
     ("gemini-", "gemini"), ("deepseek", "deepseek"), ("grok-", "xai"), ("mistral", "mistral"), ("kimi", "moonshot"),
-    ("qwen", "qwen"),
+    ("qwen", "qwen"), ("glm-", "zai"),
 )  # fmt: skip
 _MODEL_PATH = pattern(
     r"/model/(?P<bedrock>.+)/(?:converse|invoke)(?=-|$)|/models/(?P<gemini>[^/:]+)(?=:\w+$)"
@@ -41,7 +42,7 @@ _NAMES = {
     "anthropic": "anthropic", "openai": "openai", "amazon bedrock": "bedrock", "bedrock": "bedrock", "azure": "azure",
     "google": "vertex", "google vertex": "vertex", "vertex_ai": "vertex", "vertex": "vertex",
     "google ai studio": "gemini", "gemini": "gemini", "deepseek": "deepseek", "xai": "xai", "mistral": "mistral",
-    "moonshot ai": "moonshot", "moonshot": "moonshot", "alibaba": "qwen", "groq": "groq",
+    "moonshot ai": "moonshot", "moonshot": "moonshot", "alibaba": "qwen", "groq": "groq", "z.ai": "zai",
 }  # fmt: skip
 _IDS: tuple[tuple[str, str], ...] = (
     ("toolu_bdrk_", "bedrock"), ("msg_bdrk_", "bedrock"), ("tooluse_", "bedrock"),

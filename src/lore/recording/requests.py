@@ -43,7 +43,7 @@ from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording
 if TYPE_CHECKING:
     from lore.recording.opening import Options
 
-_AUTOMATIC = frozenset(("deepseek", "moonshot"))  # providers whose caches take no breakpoints
+_AUTOMATIC = frozenset(("deepseek", "moonshot", "zai"))  # providers whose caches take no breakpoints
 _CHECKED = 8  # messages at each end that the name of a request's copies depends on
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -157,7 +157,7 @@ def _without_uncounted_writes(exchange: Exchange, prompt: Prompt) -> Usage | Non
         return usage
     host, maker = provider_of(call.endpoint, model, prompt.dialect), provider_of("", model, "")
     is_other = bool(call.endpoint) and host == UNKNOWN and maker not in (UNKNOWN, "anthropic")
-    is_automatic = model.startswith("glm-") or not _AUTOMATIC.isdisjoint((host, maker))
+    is_automatic = not _AUTOMATIC.isdisjoint((host, maker))
     is_automatic |= is_other or call.answered_by in ENGINES
     return msgspec.structs.replace(usage, write_tokens=None) if is_automatic else usage
 
