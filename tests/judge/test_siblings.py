@@ -164,7 +164,8 @@ def one_shots(
     for number, read in enumerate(reads):
         bill = {"prompt_tokens": 6_040, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
         question = {"role": "user", "content": f"Sort mail {number}, please."}
-        body = {"model": "gpt-5.2", "messages": [{"role": "system", "content": system}, question], **fields}
+        own = {name: value(number) if callable(value) else value for name, value in fields.items()}
+        body = {"model": "gpt-5.2", "messages": [{"role": "system", "content": system}, question], **own}
         exchange = call(begin + pause * number, body, bill, url=url)
         exchange["response"]["body"] = {"id": f"c{number}", "object": "chat.completion", "usage": bill, **answer}
         calls.append(exchange)
@@ -175,6 +176,7 @@ def one_shots(
     ({}, ("engine-reads-nothing",)),
     ({"url": "https://api.openai.com/v1/chat/completions", "answer": {}}, ("no-cache-key",)),
     ({"url": "https://api.openai.com/v1/chat/completions", "answer": {}, "prompt_cache_key": "mail"}, ()),
+    ({"url": "https://api.openai.com/v1/chat/completions", "answer": {}, "prompt_cache_key": str}, ("changing-key",)),
 ])  # fmt: skip
 def test_beginning_that_no_conversation_reads_is_found(tmp_path, more, reasons):
     _, final_findings = judged(tmp_path, *one_shots(0, 0, 0, 0, **more))

@@ -290,20 +290,19 @@ class UnreportedWrites:
     def with_cached(self, previous: Turn, current: Turn) -> Turn:
         """Return the previous turn with as much cached as earlier reads show, if reads fell; else unchanged.
 
-        After a read that fell, one that is as low, or still lower than before the fall, missed the same.
+        If reads reached the ends of prompts, the whole prompt is cached, and a block less than before is a fall. After
+        a read that fell, one that is as low, or still lower than before the fall, missed the same.
         """
         usage, read, low = previous.usage, counts.first_pass_read(current.usage), self.low
         if usage is None or usage.iterations or counts.bills_writes(previous):
             return previous
-        block, size = counts.block_tokens(previous), counts.prompt_tokens(usage)
+        block = counts.block_tokens(previous)
+        size = counts.prompt_tokens(usage) // block * block
         is_low = low is not None and read is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
-        is_fallen = bool(counts.significant_fall(previous, counts.shortfall(previous, current)))
-        is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
-        if not is_short or cache_key(previous) != cache_key(current):
+        is_fallen = self._reads_all and (counts.shortfall(previous, current) or 0) >= block
+        if not (is_low or is_fallen) or cache_key(previous) != cache_key(current):
             return previous
-        return with_read_tokens(
-            previous, size // block * block if self._reads_all or low is None else min(low[1], size)
-        )
+        return with_read_tokens(previous, size if self._reads_all or low is None else min(low[1], size))
 
 
 class ClientHashes:

@@ -127,11 +127,9 @@ class Plateaus:
             return  # nothing could be read
         if current is None or (abs(read - current.level) >= block and not _is_scattered(turn, current, read, repeated)):
             current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS), header=True)
-        differing = frozenset(
-            name for name in current.differing if turn.basis is None and _value(last, name) != _value(turn, name)
-        )  # fmt: skip
         self._current = current = replace(
-            current, latest=turn, level=max(read, current.level), repeated=repeated, differing=differing,
+            current, latest=turn, level=max(read, current.level), repeated=repeated,
+            differing=_still_differing(current.differing, last, turn),
             turns=current.turns + 1,
             unread=current.unread.plus(turn, 0 if is_reported else max(0, repeated - read), self._rules),
             header=current.header and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in causes),
@@ -250,6 +248,11 @@ def _value(turn: Turn, name: str) -> bytes | str | None:
     return turn.call.answered_by if name == _PROVIDER else turn.prompt.params.get(name)
 
 
+def _still_differing(names: frozenset[str], previous: Turn, turn: Turn) -> frozenset[str]:
+    """Return those of the fields that differ in two recorded requests, too; none of a log's requests."""
+    return frozenset(name for name in names if turn.basis is None and _value(previous, name) != _value(turn, name))
+
+
 def _count_repeated(pair: Pair) -> int:
     """Return the tokens of the previous request that a cache could have kept and the current one repeats."""
     prompt, size = pair.previous.prompt, pair.bytes.previous
@@ -313,11 +316,12 @@ class Beginnings:
         tokens = round(head / counts.bytes_per_token(turn, size)) if size else 0
         if tokens < max(counts.TOLERANCE_TOKENS, least_cached(self._rules(), turn)):
             return
-        beginning = _Plateau(None, turn, 0, 0, 0)
+        beginning = _Plateau(None, turn, 0, 0, 0, frozenset(_KEYS))
         if previous is not None and _can_read(previous.latest, turn):
             beginning = replace(
                 previous, first=previous.first or turn, latest=turn, repeated=tokens, turns=previous.turns + 1,
                 unread=previous.unread.plus(turn, tokens, self._rules),
+                differing=_still_differing(previous.differing, previous.latest, turn),
             )  # fmt: skip
         self._beginnings[key] = beginning
         if len(self._beginnings) > _BEGINNINGS:
