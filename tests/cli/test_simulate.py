@@ -325,7 +325,7 @@ def test_loss_without_cause_is_not_ranked():
 def test_what_if_current_lifetime_is_reported():
     """The note said that only Anthropic lets a client choose, of a session of Anthropic's."""
     result = lore("simulate", stable(), "--what-if", "ttl=5m")
-    assert "is what was recorded" in result.out
+    assert "equals the recording" in result.out
 
 
 def test_expected_losses_are_not_counted_as_lost():

@@ -56,7 +56,7 @@ def test_what_if_current_hour_saves_nothing(pause):
     """$16.89 was claimed for a session whose every write lives an hour: the changed run dropped evidence."""
     saved, notes = what_if(talk(hour=True, pause=pause), "ttl=1h")
     assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0, 0.0)
-    assert "ttl=1h is what was recorded: every write of these turns lives an hour" in notes
+    assert "ttl=1h equals the recording: every write of these turns lives an hour" in notes
 
 
 def test_what_if_current_state_saves_nothing_without_price():
@@ -64,7 +64,7 @@ def test_what_if_current_state_saves_nothing_without_price():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), model="claude-unheard-of")
     saved, notes = what_if(path, "ttl=1h")
     assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0, 0.0)
-    assert notes.count("ttl=1h is what was recorded: every write of these turns lives an hour") == 1
+    assert notes.count("ttl=1h equals the recording: every write of these turns lives an hour") == 1
 
 
 def test_what_if_hour_saves_half_hour_pause():
@@ -105,7 +105,7 @@ def test_what_if_hour_changes_only_five_minute_entries():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 20_500, 500, False), (32, 20_500, 1000, True),
                (62, 21_500, 500, True))  # fmt: skip
     saved, notes = what_if(path, "ttl=1h")
-    assert "ttl=1h is what was recorded in 3 of 5 turns, which stay as they are" in notes
+    assert "ttl=1h equals the recording in 3 of 5 turns, which stay as they are" in notes
     assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"]) == (1, 500)
 
 
@@ -114,7 +114,7 @@ def test_what_if_existing_setting_saves_nothing(change):
     """A dated name of the same model is the same model; breakpoints at the end of each section are automatic ones."""
     saved, notes = what_if(stable(), change)
     assert (saved[change]["tokens"], saved[change]["saved"]) == (0, 0.0)
-    assert any(note.startswith(f"{change} is what was recorded") for note in notes)
+    assert any(note.startswith(f"{change} equals the recording") for note in notes)
 
 
 def moved(*, gap: int = 60, billed: bool = True) -> str:
@@ -452,7 +452,7 @@ def test_expiry_after_an_hour_suggests_no_hour():
 def test_unusable_change_is_only_named_with_its_reason():
     output = lore("simulate", talk(hour=True, pause=1), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out
     assert "no saving" not in output
-    assert "ttl=1h is what was recorded: " in output
+    assert "ttl=1h equals the recording: " in output
     assert "breakpoints=auto changes nothing here: " in output
 
 

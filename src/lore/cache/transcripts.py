@@ -150,7 +150,7 @@ class TranscriptChain:
         self._repeats: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
 
     def observe(self, turn: Turn) -> None:
-        """Find out what is known of the next turn before its usage; forget places that it cannot read."""
+        """Derive the state of the next turn without its usage; forget places that it cannot read."""
         basis, at, model = turn.basis, turn.at, turn.model
         assert basis is not None, "only transcripts are predicted here"
         is_new = model not in self._histories
@@ -206,7 +206,7 @@ class TranscriptChain:
         return None if number is None else float(number)
 
     def _find_cached_prefix(self) -> CachedPrefix:
-        """Return what is cached, by the first reason that applies, after forgetting places that cannot be read."""
+        """Return the cached prefix, by the first reason that applies, after forgetting places that cannot be read."""
         state, history = self.state, self._history
         last = history.last
         if state.model_changed and last is None:
@@ -230,7 +230,7 @@ class TranscriptChain:
         return CachedPrefix(last.tokens + answer, "goes-on", not history.is_estimated)
 
     def _read_after_expiry(self) -> int:
-        """Return what is read after an expiry: what lives longer and is within reach, or what other sessions keep."""
+        """Return the tokens read after an expiry: entries that live longer and are within reach, or other sessions'."""
         history = self._history
         shared = 0 if self._head_expires else history.shared_head or 0
         rest = history.cut(self.state.unchanged) if self._breakpoints else None
@@ -345,7 +345,7 @@ class TranscriptChain:
         return ""
 
     def _learn_reasoning(self, usage: Usage | None) -> None:
-        """Let reasoning that may be omitted wait again if usage shows that it stayed; else forget what follows it."""
+        """Expect the omission of reasoning again if usage shows that it stayed; else forget all that follows it."""
         dropped = self.state.dropped_reasoning(None if usage is None else usage.first_pass.read_tokens)
         if dropped is not None and usage is not None and self._has_kept(dropped, usage):
             self._signals.keep_reasoning(next(signal for signal in self.state.signals if signal.name == REASONING))

@@ -376,10 +376,10 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
     key = key.strip()
     already = _ALREADY.get(f"{key}={value.strip()}", _ALREADY.get(key, ""))
     if already and counts.already and not counts.changed:
-        yield f"{saving.change} is what was recorded: {already}"
+        yield f"{saving.change} equals the recording: {already}"
     elif already and counts.already:
         both = counts.already + counts.changed
-        yield f"{saving.change} is what was recorded in {counts.already:,} of {turns_of(both)}, which stay as they are"
+        yield f"{saving.change} equals the recording in {counts.already:,} of {turns_of(both)}, which stay as they are"
     if saving.changes_nothing is True and not counts.already:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
@@ -392,7 +392,7 @@ def compute_speed_saving(base: SimulatedRun) -> NotedSaving:
         change=SPEED, turns=len(more), tokens=0, currency=CURRENCY, saved=sum_known(more) or 0.0, fix=fix,
         changes_nothing=UNSET if more else True,
     )  # fmt: skip
-    return saving, [] if more else [f"{SPEED} is what was recorded: no turn cost more for its speed"]
+    return saving, [] if more else [f"{SPEED} equals the recording: no turn cost more for its speed"]
 
 
 # causes
