@@ -225,7 +225,7 @@ def test_read_of_head_alone_after_unread_turn_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize(("read", "lost"), [(21_888, {}), (20_992, {4: ("LORE130", 2_944)})])
-def test_lower_read_after_whole_ones_missed_the_prompt(read, lost, tmp_path):
+def test_smaller_read_after_whole_ones_missed_the_new_part(read, lost, tmp_path):
     """A read 1,000 tokens below the one before it was within tolerance, whatever else the prompt had by then."""
     path = log(tmp_path, [(30 * n, 20_000 + 2_000 * n, one) for n, one in enumerate((9_600, 19_968, 21_888, read))])
     assert of_turns(path) == lost

@@ -111,7 +111,7 @@ class ComparedChain:
         cached, read, pair = counts.cached(previous.usage), counts.first_pass_read(turn.usage), None
         reads_all = cached is not None and bool(read) and read >= cached
         is_in_other = memory.loops.is_in_other(turn)
-        if (reads_all or is_in_other) and turn.hashes is None and memory.writes.low is None:  # most turns
+        if (reads_all or is_in_other) and turn.hashes is None and not memory.writes.is_short(previous, turn):
             pair = None if is_in_other else self._explain_unread(previous, turn, state_of, None)
             self._remember(turn, previous)
             return Compared(pair, extends=True)

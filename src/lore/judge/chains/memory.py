@@ -287,21 +287,30 @@ class UnreportedWrites:
         elif read:
             self._reads_all = 0 <= size - read <= max(2 * block, counts.TOLERANCE_SHARE * size)
 
-    def with_cached(self, previous: Turn, current: Turn) -> Turn:
-        """Return the previous turn with as much cached as earlier reads show, if reads fell; else unchanged.
+    def is_short(self, previous: Turn, current: Turn) -> bool:
+        """Return whether a request may have read less than earlier reads show to be cached of the previous prompt.
 
-        If reads reached the ends of prompts, the whole prompt is cached, and a block less than before is a fall. After
-        a read that fell, one that is as low, or still lower than before the fall, missed the same.
+        That is the whole prompt if reads reached the ends of prompts: then a read that is only a block smaller than the
+        one before fell as well. After a read that fell, a request that reads as little, or still less than before the
+        fall, missed the same.
         """
-        usage, read, low = previous.usage, counts.first_pass_read(current.usage), self.low
-        if usage is None or usage.iterations or counts.bills_writes(previous):
-            return previous
+        low = self.low
+        if not self._reads_all and low is None:
+            return False
+        usage, read = previous.usage, counts.first_pass_read(current.usage)
+        if usage is None or usage.iterations or read is None or counts.bills_writes(previous):
+            return False
         block = counts.block_tokens(previous)
-        size = counts.prompt_tokens(usage) // block * block
-        is_low = low is not None and read is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
-        is_fallen = self._reads_all and (counts.shortfall(previous, current) or 0) >= block
-        if not (is_low or is_fallen) or cache_key(previous) != cache_key(current):
+        is_low = low is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
+        is_short = self._reads_all and (counts.cached(usage) or 0) - read >= block
+        return (is_low or is_short) and cache_key(previous) == cache_key(current)
+
+    def with_cached(self, previous: Turn, current: Turn) -> Turn:
+        """Return the previous turn with as much cached as earlier reads show, if `is_short`; else unchanged."""
+        if not self.is_short(previous, current):
             return previous
+        block, low = counts.block_tokens(previous), self.low
+        size = counts.prompt_tokens(previous.usage) // block * block
         return with_read_tokens(previous, size if self._reads_all or low is None else min(low[1], size))
 
 
