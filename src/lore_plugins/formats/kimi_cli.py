@@ -193,8 +193,9 @@ class ContextLog:
             self._append(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
 
     def _begin_request(self, mark: KimiMark | None) -> None:
-        session = self._session
-        session.at, session.counter.asked_at = (None, None) if mark is None else (mark.at, mark.asked_at)
+        """Start a request with its mark; None: no usage is logged, and after the last mark it is of the last step."""
+        session, last = self._session, None if self._wire.marks else self._wire.last_asked_at
+        session.at, session.counter.asked_at = (None, last) if mark is None else (mark.at, mark.asked_at)
         self._request = _KimiRequest(session.start_turn(None), mark, self._whole)
         session.at = self._whole = None
 

@@ -94,6 +94,7 @@ class WireLog:
         self.dialect = "openai-chat"
         self.has_context = False  # the messages of the main chain come from `context.jsonl`
         self.marks = deque[KimiMark]()  # of the main chain, until `context.jsonl` needs them
+        self.last_asked_at: str | None = None  # when the main chain's last step began
         self._session = session
         self._chains: dict[str, _WireChain] = {}
 
@@ -178,6 +179,8 @@ class WireLog:
         session = self._session
         self._cancel_answer(chain)
         chain.asked_at = session.at
+        if session.chain == e.MAIN:
+            self.last_asked_at = session.at
         prompts, chain.prompts = chain.prompts, []
         for uuid, session.at, content in prompts:
             if blocks := kimi.blocks_of(content):
