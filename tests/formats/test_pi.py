@@ -108,6 +108,14 @@ def test_cost_of_response_is_recorded():
     assert [bill.recorded_dollars for bill in bills] == [0.1, 0.1, None, None]
 
 
+def test_printed_json_has_the_same_requests():
+    log = plain()
+    printed = [{"type": "message_end", "message": line["message"]} for line in log.lines if "message" in line]
+    log.lines[1:] = [{"type": "turn_start"}, *printed, {**printed[-1], "type": "turn_end", "toolResults": []}]
+    assert turns(log) == turns(plain())
+    assert log.folded().problems == []
+
+
 def test_openclaw_copy_of_a_chat_message_is_no_request():
     log = plain().answer("Good morning.", provider="openclaw", model="delivery-mirror")
     assert log.folded().state.main().turns == plain().folded().state.main().turns

@@ -125,6 +125,11 @@ SILENT = frozenset((
     "custom", "label", "session_info", "title_change", "credential_pin", "ttsr_injection", "service_tier_change",
     "model_change",
 ))  # fmt: skip
+# Lines that `pi --mode json` prints as well: their content is in a `message_end`, or is for the screen.
+PRINTED = frozenset((
+    "agent_start", "agent_end", "turn_start", "turn_end", "message_start", "message_update", "tool_execution_start",
+    "tool_execution_update", "tool_execution_end", "auto_retry_start", "auto_retry_end", "queue_update",
+))  # fmt: skip
 UNFINISHED = ("error", "aborted")  # stop reasons of responses that no later prompt holds
 STOP_REASONS = {"toolUse": "tool_use", "stop": "end_turn", "length": "max_tokens"}
 # By the beginning of an API's name: the dialect of its requests.
