@@ -25,7 +25,7 @@ from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import array, raw_members, sliced_members
+from lore.model.jsonslice import array, members_at, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.results.assemble import AssembledTurn, changes_of_reset
 from lore.model.turn import Prompt, Segment, Turn
@@ -45,7 +45,7 @@ class LoreLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        kind = (raw_members(next(nonblank_lines(head), b"")) or {}).get("kind", b"")
+        kind = members_at(next(nonblank_lines(head), b"")).get("kind", b"")
         return lenient.snake(text_of(kind)) in e.KINDS
 
     def _record(self, line: Line) -> list[Read] | None:
@@ -159,7 +159,7 @@ class AssembledLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return (raw_members(next(nonblank_lines(head), b"")) or {}).keys() >= _OPENING
+        return members_at(next(nonblank_lines(head), b"")).keys() >= _OPENING
 
     def _record(self, line: Line) -> list[Read] | None:
         try:
@@ -171,7 +171,7 @@ class AssembledLog(LineReader):
         return [self._read_turn(record, line)]
 
     def _read_other(self, line: Line) -> list[Read]:
-        self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
+        self._chains.pop(text_of(members_at(line.data).get("chain", b"")), None)
         return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
 
     def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:

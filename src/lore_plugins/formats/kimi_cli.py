@@ -42,7 +42,7 @@ from lore.model import (
     encode,
     is_absent,
     lenient,
-    raw_members,
+    members_at,
     text_of,
 )
 from lore.model import events as e
@@ -271,11 +271,11 @@ class KimiCli(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        members = raw_members(next(nonblank_lines(head), b"")) or {}
+        members = members_at(next(nonblank_lines(head), b""))
         if members.get("type") == b'"metadata"':
             return members.keys() == {"type", "protocol_version"}
         if members.keys() == {"timestamp", "message"}:  # before the protocol had a version
-            return (raw_members(members["message"]) or {}).keys() == {"type", "payload"}
+            return members_at(members["message"]).keys() == {"type", "payload"}
         return members.get("role") in _NOTES
 
     def handle(self, data: bytes) -> None:

@@ -34,7 +34,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.state import Sign
 
 
@@ -54,12 +54,12 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return the blocks of a text, a part or a list of parts; raise ValueError for any other content."""
     listed, blocks = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content, list[Block]()
     for block in blocks_in(listed):
-        members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        members = members_at(block.json) if isinstance(block, RawBlock) else {}
         kind, thought = members.get("type"), members.get("think", b"")
         if kind == b'"think"' and thought[:1] == b'"':
             blocks.append(ThinkingBlock(Raw(thought), text_in(members.get("encrypted", b"")) or None))
         elif kind == b'"image_url"':
-            url = (raw_members(members.get("image_url", members.get("imageUrl", b"null"))) or {}).get("url", b"")
+            url = members_at(members.get("image_url", members.get("imageUrl", b"null"))).get("url", b"")
             blocks.append(image_at(url) or block)
         else:
             blocks.append(block)
@@ -192,7 +192,7 @@ class KimiCode(LogReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in islice(nonblank_lines(head), _LOOKED_AT):
-            record = raw_members(line) or {}
+            record = members_at(line)
             if record.get("type") == b'"metadata"':
                 return {"protocol_version", "created_at"} <= record.keys()
             if text_in(record.get("type", b"")) in _OWN and not {"time", "created_at"}.isdisjoint(record):
@@ -334,7 +334,7 @@ class KimiCode(LogReader):
         summary, count = record.summary, record.kept_user_message_count
         summary = record.context_summary if is_absent(summary) else summary
         if opens(summary) not in ("n", '"'):  # older: a whole message
-            summary = result_of(blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null"))))
+            summary = result_of(blocks_of(Raw(members_at(summary).get("content", b"null"))))
         details = {"pre_tokens": record.tokens_before, "post_tokens": record.tokens_after}
         trigger, self._step = self._compacting or "auto", None
         if count is None:  # up to protocol 1.3: the summary replaces the first messages

@@ -30,7 +30,7 @@ from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import recorded_dollars, synthetic_response_id, usage_without_cached_input
 from lore.formats.builder import DocumentReader
 from lore.formats.http import visible_value
-from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_in
+from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_at, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode
@@ -48,7 +48,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded_names
 
@@ -214,7 +214,7 @@ def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage |
     if part.type == "text" and opens(part.text) == '"':
         return AssistantMessage(uuid, blocks=(TextBlock(part.text),), response_id=response)
     if part.type == "reasoning" and opens(part.text) == '"':
-        providers = (raw_members(entry) or {} for entry in (raw_members(bytes(part.metadata)) or {}).values())
+        providers = (members_at(entry) for entry in members_at(part.metadata).values())
         signatures = (text_in(value) for entry in providers for name, value in entry.items() if name in _SIGNATURES)
         thinking = ThinkingBlock(part.text, next(filter(None, signatures), None))
         return AssistantMessage(uuid, blocks=(thinking,), response_id=response)
@@ -293,7 +293,7 @@ class OpenCode(DocumentReader):
         return first.keys() >= {"info", "parts"} and b'"sessionID"' in first["info"]
 
     def handle_head(self, data: bytes) -> None:
-        info = _SESSION.decode((raw_members(data) or {}).get("info", b"{}"))
+        info = _SESSION.decode(members_at(data).get("info", b"{}"))
         self.client = f"opencode {info.version}".rstrip()
         self.reverted_from = text_in((info.revert or {}).get("messageID", NULL))
         title = text_in(info.title)
@@ -356,7 +356,7 @@ class OpenCode(DocumentReader):
     def _signal_changes(self, info: _OpenCodeInfo) -> None:
         """Signal settings that differ from `user_settings`, then replace these by the message's."""
         previous, system = self.user_settings, text_in(info.system)
-        effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b""))
+        effort = text_at(members_at(info.model), "variant")
         signs: list[Sign] = []
         if previous.agent is not None and info.agent is not None and info.agent != previous.agent:
             signs.append(Sign("instructions", before=cut_masked(previous.agent, 80), after=cut_masked(info.agent, 80)))
@@ -459,7 +459,7 @@ class OpenCode(DocumentReader):
             if is_aborted:
                 session.signal(Sign("interrupt"))
             else:
-                data = raw_members(bytes(info.error.get("data", NULL))) or {}
+                data = members_at(info.error, "data")
                 session.fail(f"{data.get('statusCode', b'').decode()} {text_in(data.get('message', b''))}".strip())
         if session.chain == e.MAIN and tokens is not None:
             self.prompt_size = tokens.prompt

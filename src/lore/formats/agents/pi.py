@@ -37,7 +37,7 @@ from lore.formats.values import count_in, stamp_at, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, UserMessage, is_absent
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.limits import REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -105,13 +105,13 @@ class Pi(LogReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in islice(nonblank_lines(head), _LOOKED_AT):
-            members = raw_members(line) or {}
+            members = members_at(line)
             kind = members.get("type", b"")
             if kind == b'"session"':
                 return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
             if "source" in members or (members and not kind):  # flue's, or a record of another format
                 return False
-            message = (raw_members(members.get("message", b"")) or {}) if kind == b'"message"' else {}
+            message = members_at(members, "message") if kind == b'"message"' else {}
             is_known = text_in(kind) in _ENTRY_TYPES or "role" in message
             if is_known and members.keys() >= _ENTRY_MEMBERS:
                 return True

@@ -33,12 +33,12 @@ from lore.formats.builder import LogReader, SessionBuilder
 from lore.formats.codex import items
 from lore.formats.codex.items import ContextField, signals_of_context
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import count_in, opens, text_in
+from lore.formats.values import count_in, opens, text_at, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_blank
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.mask import mask
 from lore.model.providers import named_provider
 from lore.model.state import Sign
@@ -218,7 +218,7 @@ class Codex(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        members = raw_members(next(nonblank_lines(head), b"")) or {}
+        members = members_at(next(nonblank_lines(head), b""))
         if not members.keys() >= {"type", "payload"} or members["payload"][:1] != b"{":
             return False
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
@@ -270,10 +270,8 @@ class Codex(LogReader):
         session.setting("client-version", session.version)
         self._thread, self._root = meta.id, meta.forked_from_id or meta.id
         self._start = meta.subagent_history_start_ordinal or 0
-        base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
-        source = (raw_members(bytes(meta.source)) or {}).get("subagent", b"")
-        spawned = raw_members((raw_members(source) or {}).get("thread_spawn", b"")) or {}
-        spawner = text_in(spawned.get("parent_thread_id", b"")) or None
+        base = text_at(members_at(meta.history_base), "thread_id") or None
+        spawner = text_at(members_at(meta.source, "subagent", "thread_spawn"), "parent_thread_id") or None
         served = meta.model_provider or ""
         if named_provider(served) or served in _LOCAL:  # people give their own names to proxies
             self._provider = served
@@ -295,7 +293,7 @@ class Codex(LogReader):
         if bytes(context.get("model", NULL))[:1] == b'"':
             session.model = text_in(context["model"])  # without lone surrogates, which cannot be written again
         # a fork's copy keeps the ids of its turns, which are older than that of the thread
-        turn = text_in(context.get("turn_id", b""))
+        turn = text_at(context, "turn_id")
         is_timed = _TIMED_ID.match(turn) and _TIMED_ID.match(thread)
         is_inherited = self._root != self._thread and is_timed and turn < thread
         session.call = e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None

@@ -264,7 +264,7 @@ def _messages(path: str) -> str:
 
 def storage_stream(path: str) -> Iterator[bytes]:
     """Yield a session of a storage folder, the members of its own file in the order that an export has."""
-    members = jsonslice.raw_members(filesystem.small_file(path)) or {}
+    members = jsonslice.members_at(filesystem.small_file(path))
     info = {key: members.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in members}
     info.setdefault("slug", b'""')
     folder = _messages(path)
