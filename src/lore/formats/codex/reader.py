@@ -187,6 +187,7 @@ class CodexSession(SessionBuilder):
 
 _SINCE_ITEMS_FIRST = re.compile(r"0\.(?:9[89]|\d{3,})\.|[1-9]")  # versions
 _LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
+_CLIENT_TEXT = "client"  # the name of messages that the client wrote
 _TIMED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7")  # a UUID of version 7 begins with its time
 
 CodexSums: TypeAlias = tuple[int, int, int]  # input, cached input, output
@@ -210,8 +211,6 @@ class Codex(LogReader):
         self._provider = ""
         self._context: dict[str, ContextField] = {}
         self._items = 0  # made so far
-        self._prompts: list[int] = []  # the index in the history to which a rollback of each prompt cuts
-        self._contextual = 0  # messages of the client since the latest other item
         self._sums: CodexSums | None = None  # of usage
         self._tokens: int | None = None  # of the latest request and response
         self._recorded: str | None = None  # the response of the latest usage record
@@ -337,24 +336,20 @@ class Codex(LogReader):
             return
         if isinstance(item, OpaqueItem):
             session.problem(Code.UNKNOWN_RECORD, f"unknown item type {mask(payload.type)[:60]!r}; kept as opaque")
-        is_contextual = is_prompt = False
+        is_client = is_prompt = False
         if isinstance(item, UserMessage):
             is_developer = payload.role == "developer"
             beginning = items.DEVELOPER_TEXT if is_developer else items.CLIENT_TEXT
-            is_contextual = items.has_text_like(item.blocks or (), beginning)
-            is_prompt = not is_contextual and not is_developer
-            if is_prompt:
-                self._prompts.append(len(session.history) - (self._contextual if self._prompts else 0))
-        self._contextual = self._contextual + 1 if is_contextual else 0
+            is_client = items.has_text_like(item.blocks or (), beginning)
+            is_prompt = not is_client and not is_developer
         self._items += 1
-        session.add_message(item, is_prompt=is_prompt)
+        session.add_message(item, is_prompt=is_prompt, name=_CLIENT_TEXT if is_client else "")
 
     def _compact(self, compacted: _CodexCompacted) -> None:
         session = self._session
         session.end_responses()
         is_older = compacted.replacement_history is None  # the prompts stay, and a summary
         prompts = [message for message in session.history if message.is_prompt] if is_older else []
-        self._prompts, self._contextual = list(range(len(prompts))), 0
         message = compacted.message  # newer compactions leave it empty
         summary = message if opens(message) == '"' and not is_blank(message) else NULL
         session.compact(f"compaction-{self._items + 1}", prompts, pre_tokens=self._tokens, summary=summary)
@@ -362,6 +357,16 @@ class Codex(LogReader):
             payload = items.payload_of(raw)
             if payload.type not in items.NEVER_SENT:
                 self._add_item(payload, raw)
+
+    def _roll_back(self, count: int) -> None:
+        """Remove the last prompts, each with the client's messages directly before it, except before the first one."""
+        history = self._session.history
+        prompts = [at for at, message in enumerate(history) if message.is_prompt]
+        if count and prompts:
+            at = prompts[-min(count, len(prompts))]
+            while at > prompts[0] and history[at - 1].name == _CLIENT_TEXT:
+                at -= 1
+            self._session.rewind_to(at)
 
     # events and usage
 
@@ -375,12 +380,7 @@ class Codex(LogReader):
                     self._sums = _sums_of(event.info.total_token_usage)
             case "thread_rolled_back":
                 session.end_responses()
-                count = count_in(event.num_turns) or 0
-                removed = self._prompts[-count:] if count else []
-                if removed:
-                    del self._prompts[-len(removed) :]
-                    session.rewind_to(removed[0])
-                    self._contextual = 0
+                self._roll_back(count_in(event.num_turns) or 0)
             case "thread_name_updated" if not is_inherited:
                 session.emit(e.SessionChanged(title=text_in(event.thread_name), at=session.at))
             case "turn_aborted" | "error" | "stream_error" if not is_inherited:
