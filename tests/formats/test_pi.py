@@ -33,13 +33,11 @@ def busy() -> Pages:
     log.entry("compaction", summary="so far", firstKeptEntryId=back, tokensBefore=9_000)
     log.user("on").answer(thought(signature='{"id":"rs_1","type":"reasoning","encrypted_content":"x"}'), "yes")
     log.go("00000003").user("before it").answer("back").entry("session_info", name="n").entry("hologram", x=1)
+    image = {"type": "image", "data": "aa", "mimeType": "i"}
     tail = [
-        {"role": "user", "content": "kept"},
-        {"role": "assistant", "content": [call("c9")], "stopReason": "toolUse"},
-    ]
-    tail.append(
-        {"role": "toolResult", "toolCallId": "c9", "content": [{"type": "image", "data": "aa", "mimeType": "i"}]}
-    )
+        {"role": "user", "content": "kept"}, {"role": "assistant", "content": [call("c9")], "stopReason": "toolUse"},
+        {"role": "toolResult", "toolCallId": "c9", "content": [image]},
+    ]  # fmt: skip
     log.entry("compaction", summary="all", retainedTail=tail, tokensBefore=1).user("ä \ud83d").answer("end")
     return log.entry("reset_boundary").user("anew").answer("end", stopReason="error", bill=(1, 2, 3, 4))
 
@@ -47,12 +45,8 @@ def busy() -> Pages:
 class TestContract(ReaderContract):
     reader = Pi
     samples = (
-        plain().data(),
-        plain(1).data(),
-        busy().data(),
-        busy().data()[:-1],
-        busy().data().replace(b"\n", b"\r\n"),
-    )
+        plain().data(), plain(1).data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("version", "member"), [(1, "branchedFrom"), (3, "parentSession")])
