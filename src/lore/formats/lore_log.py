@@ -45,8 +45,7 @@ class LoreLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        kind = members_at(next(nonblank_lines(head), b"")).get("kind", b"")
-        return lenient.snake(text_of(kind)) in e.KINDS
+        return kind_of(next(nonblank_lines(head), b"{}")) in e.KINDS
 
     def _record(self, line: Line) -> list[Read] | None:
         event = event_of(line.data)

@@ -344,6 +344,5 @@ def _count_items(prompt: Prompt) -> int:
 
 def _conversation(prompt: Prompt) -> str:
     """Return a key for the conversation of a request, unlike any response id; empty if the provider stores none."""
-    members = members_at(prompt.params, "conversation")
-    name = string_in(prompt.params, "conversation") or string_in(members, "id")
+    name = string_in(prompt.params, "conversation") or string_in(members_at(prompt.params, "conversation"), "id")
     return f"conversation {name}" if name else ""

@@ -135,8 +135,7 @@ def _result_of(members: Members, at: str | None) -> e.PatchToolCall:
     content = Raw(message.get("content", b'""'))
     output = result_of(_blocks(bytes(content))) if opens(content) == "[" else output_of(content)
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
-    call_id = text_at(message, "toolCallId")
-    return e.PatchToolCall(call_id=call_id, status=status, output=output, detail=detail, at=at)
+    return e.PatchToolCall(call_id=text_at(message, "toolCallId"), status=status, output=output, detail=detail, at=at)
 
 
 MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred

@@ -239,9 +239,7 @@ class Codex(LogReader):
             case "compacted":
                 self._compact(_COMPACTED(payload))
             case "token_usage_record":
-                usage_record = _USAGE(payload)
-                if not is_inherited:
-                    self._read_usage(usage_record)
+                self._read_usage(_USAGE(payload), is_inherited=is_inherited)
             case "inter_agent_communication":
                 self._add_input(items.message_of(payload))
             case kind if kind not in items.SILENT:
@@ -423,9 +421,9 @@ class Codex(LogReader):
         detail = f"the sums grew by {more} more than the last response was billed: a bill is not in the log"
         self._session.problem(Code.UNKNOWN_ID, detail)
 
-    def _read_usage(self, record: _CodexUsageRecord) -> None:
+    def _read_usage(self, record: _CodexUsageRecord, *, is_inherited: bool) -> None:
         usage, name = record.usage, record.response_id or f"line-{self._session.line.number}"
-        if usage is None or name == self._recorded:
+        if is_inherited or usage is None or name == self._recorded:
             return
         # The first version that wrote these records wrote the screen's counts of the same response before them.
         is_copy = self._recorded is None and not self._session.waiting and usage.total_tokens == self._tokens

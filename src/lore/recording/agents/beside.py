@@ -16,7 +16,7 @@ import re
 from typing import TypeAlias
 
 from lore.formats.lines import nonblank_lines
-from lore.model.canonical import decode
+from lore.formats.values import text_in
 from lore.model.jsonslice import array, is_json, members_at, raw_members
 from lore.recording import filesystem
 
@@ -113,11 +113,8 @@ def text_at_path(members: dict[str, bytes] | None, names: tuple[str, ...]) -> st
 
 def decoded_path(value: bytes) -> str | None:
     """Return a JSON string that can be a path or a name; None for another value."""
-    try:
-        text = decode(value)
-    except ValueError:
-        return None
-    return text if isinstance(text, str) and text and len(text) <= _LONGEST else None
+    text = text_in(value)
+    return text if 0 < len(text) <= _LONGEST else None
 
 
 def _object_in(path: str) -> dict[str, bytes]:
