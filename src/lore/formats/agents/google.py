@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from lore.formats import values
 from lore.formats.values import arguments_of, opens, text_at
 from lore.model.canonical import encode
 from lore.model.events import PatchToolCall
@@ -91,9 +92,7 @@ def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
     if content.results:
         result = next((result for result in content.results if result.call_id == call_id), content.results[0])
         return add_blocks(result, content.blocks) if result is content.results[0] else result
-    alone = content.blocks[0] if len(content.blocks) == 1 else None
-    output = alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
-    return PatchToolCall(call_id=call_id, status="completed", output=output)
+    return PatchToolCall(call_id=call_id, status="completed", output=values.result_of(content.blocks))
 
 
 def add_blocks(result: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCall:

@@ -27,10 +27,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from lore.formats import values
 from lore.formats.bills import decode_usage
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
@@ -153,9 +153,7 @@ def output_of(content: Raw) -> Raw:
         case '"':
             return content
         case "[":
-            blocks = [block_in(raw) for raw in _LIST(content)]
-            alone = blocks[0] if len(blocks) == 1 else None
-            return alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(blocks))
+            return values.result_of([block_in(raw) for raw in _LIST(content)])
         case "n" | "":
             return Raw(b'""')
         case _:
