@@ -25,7 +25,7 @@ from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import array, members_at, sliced_members
+from lore.model.jsonslice import array, check_text, members_at, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.results.assemble import AssembledTurn, changes_of_reset
 from lore.model.turn import Prompt, Segment, Turn
@@ -77,8 +77,7 @@ def event_of(data: bytes) -> e.Event | None:
     """Decode a line; None if it is not an event."""
     try:
         event = _DECODER.decode(data)
-        if not data.isascii():
-            data.decode("utf-8")  # msgspec's Raw does not look inside strings
+        check_text(data)  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
         try:
             kind = e.KINDS.get(kind_of(data)) if data.lstrip(b" \t\r")[:1] == b"{" else None
@@ -162,8 +161,7 @@ class AssembledLog(LineReader):
 
     def _record(self, line: Line) -> list[Read] | None:
         try:
-            if not line.data.isascii():
-                line.data.decode("utf-8")  # msgspec's Raw does not look inside strings
+            check_text(line.data)  # as above
             record = _TURN(line.data)
         except (ValueError, RecursionError):
             return None

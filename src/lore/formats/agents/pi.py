@@ -109,7 +109,8 @@ class Pi(LogReader):
             kind = members.get("type", b"")
             if kind == b'"session"':
                 return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
-            if "source" in members or (members and not kind):  # flue's, or a record of another format
+            # flue's, Droid's, or a record of another format
+            if "source" in members or (members and not kind) or kind == b'"session_start"':
                 return False
             message = members_at(members, "message") if kind == b'"message"' else {}
             is_known = text_in(kind) in _ENTRY_TYPES or "role" in message

@@ -216,7 +216,8 @@ def is_record(line: bytes) -> bool:
         line.decode("utf-8")
         record = decode_record(line)
         is_answer = record.type == "assistant" and record.message is not None and not is_absent(record.message.usage)
-        return record.type in _TYPES if has_id else is_answer
+        is_named = record.type != "system" or record.uuid is not None  # Droid prints such a record without an id
+        return record.type in _TYPES and is_named if has_id else is_answer
     except (ValueError, RecursionError):
         return False
 
