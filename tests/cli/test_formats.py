@@ -49,7 +49,7 @@ def test_guide_lists_same_fidelity():
 def test_formats_json_names_agents():
     answer = lore("formats", "--json").json
     agents = {row["name"]: row["agents"] for row in answer["formats"]}
-    assert (agents["codex"], agents["pi"], agents["har"]) == (["codex"], ["pi", "oh-my-pi"], [])
+    assert (agents["codex"], agents["pi"], agents["har"]) == (["codex"], ["pi", "openclaw", "oh-my-pi"], [])
     assert {row["agent"] for row in answer["unread"]} >= {"cursor", "zed", "goose", "crush", "amp", "droid", "grok"}
 
 

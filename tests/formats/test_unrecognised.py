@@ -4,7 +4,9 @@ import sqlite3
 
 import pytest
 
+from formats.pi import plain
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.unrecognised import FOREIGN_FILES, describe, find_foreign_file, members_of, tables_of
 from lore.model.canonical import encode
 
@@ -65,6 +67,11 @@ def test_foreign_file_is_recognised_by_its_members(name, record, what):
     match = find_foreign_file(encode(record) + b"\n", name)
     assert match is not None
     assert match.what.startswith(what)
+
+
+def test_log_of_droid_is_of_no_other_agent():
+    stored = encode({"type": "session_start", "id": "x", "title": "t"}) + b"\n" + encode(plain().lines[1])
+    assert recognise(stored) is recognise(encode({"type": "system", "subtype": "init", "session_id": "x"})) is None
 
 
 @pytest.mark.parametrize(("name", "agent"), [

@@ -20,6 +20,7 @@ from lore.model.jsonslice import (
     is_json,
     leaf_in,
     member_ranges,
+    members_at,
     raw_members,
     value_at,
     without_member,
@@ -215,6 +216,11 @@ def test_tables_and_pairs_are_read():
 def test_wrong_types_and_broken_text_raise_value_error(raw, kind):
     with pytest.raises(ValueError):  # noqa: PT011 - msgspec and the JSON parsers raise subclasses of their own
         convert(raw, kind)
+
+
+def test_members_at_path_are_those_of_inner_object():
+    assert members_at(b'{"a":{"b":{"c": 1}}}', "a", "b") == members_at({"a": b'{"c": 1}'}, "a") == {"c": b"1"}
+    assert members_at(b'{"a":[1]}', "a", "b") == members_at({}, "a") == members_at(b"[]") == {}
 
 
 def test_written_default_is_left_out_as_msgspec_does():

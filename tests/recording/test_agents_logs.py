@@ -49,6 +49,7 @@ def test_each_agent_keeps_its_logs_there(agent, linux, mac, windows):
     ("codex", "CODEX_HOME", "/x/sessions"),
     ("pi", "PI_CODING_AGENT_DIR", "/x/sessions"),
     ("pi", "PI_CODING_AGENT_SESSION_DIR", "/x"),
+    ("openclaw", "OPENCLAW_STATE_DIR", "/x/agents/*/sessions"),
     ("opencode", "XDG_DATA_HOME", "/x/opencode"),
     ("opencode", "OPENCODE_DB", "/x"),
     ("gemini", "GEMINI_CLI_HOME", "/x/.gemini/tmp/*/chats"),

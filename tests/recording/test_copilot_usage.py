@@ -142,6 +142,12 @@ def test_totals_that_contradict_the_database_are_a_problem(home):
     assert not check([str(path)]).result.problems
 
 
+def test_totals_without_database_follow_the_last_turn():
+    read = plain().shutdown(claude_sonnet_5=(2, 30_100, 14_000, 15_000, 17)).read()
+    (run,) = [value.usage for value in read if isinstance(value, e.TurnCompleted)][-1].iterations
+    assert (run.uncached_tokens, run.read_tokens, run.write_tokens, run.output_tokens) == (1_100, 14_000, 15_000, 0)
+
+
 @pytest.mark.parametrize("damage", [b"", b"no database at all" * 100, b"SQLite format 3\x00" + bytes(200)])
 def test_unreadable_database_is_a_problem(home, tmp_path, damage):
     path = home(TWO)

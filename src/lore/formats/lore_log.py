@@ -25,7 +25,7 @@ from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import array, raw_members, sliced_members
+from lore.model.jsonslice import array, check_text, members_at, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.results.assemble import AssembledTurn, changes_of_reset
 from lore.model.turn import Prompt, Segment, Turn
@@ -45,8 +45,7 @@ class LoreLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        kind = (raw_members(next(nonblank_lines(head), b"")) or {}).get("kind", b"")
-        return lenient.snake(text_of(kind)) in e.KINDS
+        return kind_of(next(nonblank_lines(head), b"{}")) in e.KINDS
 
     def _record(self, line: Line) -> list[Read] | None:
         event = event_of(line.data)
@@ -78,8 +77,7 @@ def event_of(data: bytes) -> e.Event | None:
     """Decode a line; None if it is not an event."""
     try:
         event = _DECODER.decode(data)
-        if not data.isascii():
-            data.decode("utf-8")  # msgspec's Raw does not look inside strings
+        check_text(data)  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
         try:
             kind = e.KINDS.get(kind_of(data)) if data.lstrip(b" \t\r")[:1] == b"{" else None
@@ -159,19 +157,18 @@ class AssembledLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return (raw_members(next(nonblank_lines(head), b"")) or {}).keys() >= _OPENING
+        return members_at(next(nonblank_lines(head), b"")).keys() >= _OPENING
 
     def _record(self, line: Line) -> list[Read] | None:
         try:
-            if not line.data.isascii():
-                line.data.decode("utf-8")  # msgspec's Raw does not look inside strings
+            check_text(line.data)  # as above
             record = _TURN(line.data)
         except (ValueError, RecursionError):
             return None
         return [self._read_turn(record, line)]
 
     def _read_other(self, line: Line) -> list[Read]:
-        self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
+        self._chains.pop(text_of(members_at(line.data).get("chain", b"")), None)
         return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
 
     def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:

@@ -27,7 +27,7 @@ from lore.formats.plain_chat.signs import is_data_set
 from lore.model.codes import Problem
 from lore.model.deferred import Registry, pattern
 from lore.model.items import is_absent
-from lore.model.jsonslice import Sliced, raw_members
+from lore.model.jsonslice import Sliced, members_at
 
 if TYPE_CHECKING:
     from lore.model.results.found import FormatResult, Holds
@@ -206,7 +206,7 @@ def reader_of(head: bytes) -> Reader | None:
     if is_crowded(head):
         return None
     line = next(nonblank_lines(head), b"").strip(SPACE)
-    opening = raw_members(line) or {}
+    opening = members_at(line)
     is_alone = len(line) == len(head.strip(SPACE))
     if is_alone and opening and opening.keys() <= FIELDS and is_body(opening):
         from lore.formats.captures.bodies import Bodies  # noqa: PLC0415 - most files are not bodies
@@ -290,7 +290,7 @@ class _Signs:
 
 def _first_that_recognises(head: bytes, records: bytes, names: list[str], signs: _Signs) -> str | None:
     """Return the first of these formats whose reader recognises a file: readers of records by its `records`."""
-    opening = (raw_members(next(nonblank_lines(records), b"").strip(SPACE)) or {}).keys()
+    opening = members_at(next(nonblank_lines(records), b"").strip(SPACE)).keys()
     for name in names:
         row = FORMATS[name]
         if opening >= row.members and (not row.signs or signs.has_one_of(row.signs)):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from lore.model.items import ToolCall as ToolCall, UserMessage as UserMessage, is_absent as is_absent
     from lore.model.items import text_in as text_in
     from lore.model.jsonslice import array as array, element_ranges as element_ranges, is_json as is_json
-    from lore.model.jsonslice import member_ranges as member_ranges, raw_members as raw_members
+    from lore.model.jsonslice import member_ranges as member_ranges, members_at as members_at
+    from lore.model.jsonslice import raw_members as raw_members
     from lore.model.jsonslice import sliced_members as sliced_members, without_member as without_member
     from lore.model.limits import RECORD_BYTES as RECORD_BYTES
     from lore.model.mask import cut_masked as cut_masked, mask_credentials as mask_credentials

@@ -126,6 +126,13 @@ def raw_members(raw: bytes) -> dict[str, bytes] | None:
         return {m.key: raw[m.value : m.end] for m in _scan_members(raw)} if is_json(raw) else None
 
 
+def members_at(value: bytes | Raw | Mapping[str, bytes | Raw], *names: str) -> dict[str, bytes]:
+    """Return the members of an object as JSON, with `names` those of the object at this path; none of another value."""
+    for name in names:
+        value = (value if isinstance(value, Mapping) else members_at(value)).get(name, b"")
+    return raw_members(value if isinstance(value, bytes) else bytes(value)) or {}  # pyright: ignore[reportArgumentType]
+
+
 # Not validated
 
 

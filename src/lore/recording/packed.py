@@ -36,7 +36,7 @@ from lore.formats.folders import CLINE_TASK, EVENTS, KIMI_SESSION, OPENHANDS, OP
 from lore.formats.http import prompt_links, session_in
 from lore.model.canonical import printable
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import array, members_at
 from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
 from lore.model.times import decode_time
 from lore.recording import filesystem
@@ -157,7 +157,7 @@ def _read_object(path: str) -> dict[str, bytes]:
         if (filesystem.status(path).size or 0) > RECORD_BYTES:
             return {}
         with filesystem.open_file(path) as file:
-            return raw_members(file.read(RECORD_BYTES)) or {}
+            return members_at(file.read(RECORD_BYTES))
     except (OSError, ValueError):
         return {}
 

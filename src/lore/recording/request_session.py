@@ -26,7 +26,7 @@ from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code, Problem
 from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage
-from lore.model.jsonslice import array, object_of, raw_members
+from lore.model.jsonslice import array, members_at, object_of, raw_members
 from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.purpose import is_summary
@@ -171,7 +171,7 @@ class _RequestChain:
         """Read messages; `response` names the response that the first of them belong to, if they are of one."""
         for segments in messages:
             raw, at = write_object(segments, self._dialect.lists), len(self._messages)
-            members = raw_members(raw) or {}
+            members = members_at(raw)
             end = len(segments) + (self._messages[-1].end if at else 0)
             self._messages.append(_SentMessage(len(segments), end, at))
             if not self._reader.is_reply(members):
@@ -190,7 +190,7 @@ class _RequestChain:
         """Yield the results of calls in a message, then its other blocks."""
         blocks, message = list[Block](), self._messages[-1]
         for piece in self._reader.split_message(raw, members):
-            result = result_of(raw_members(piece) or {})
+            result = result_of(members_at(piece))
             call_id = "" if result is None else printable(result.call_id) or next(iter(self._calls), "")
             if result is None or call_id not in self._calls:
                 blocks.append(self._reader.read_block(piece))
@@ -235,7 +235,7 @@ def _format_time(at: float | None) -> str | None:
 def _head_of(prompt: Prompt) -> dict[str, Any]:
     """Return what a session's header says of a prompt."""
     pieces = [segment for segment in prompt.head if segment.kind != "envelope"]
-    system = [text_in(raw_members(part.data) or {}) or part.data for part in pieces if part.section == "system"]
+    system = [text_in(members_at(part.data)) or part.data for part in pieces if part.section == "system"]
     params = {name: value for name, value in prompt.params.items() if prompt.partial or name != "previous_response_id"}
     tools = tuple([Raw(part.data) for part in pieces if part.section == "tools"])
     texts, fields = Raw(b"[" + b",".join(system) + b"]"), Raw(object_of(params))

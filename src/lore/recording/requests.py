@@ -28,7 +28,7 @@ from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.events import Call, Usage
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
 from lore.model.providers import ENGINES, UNKNOWN, model_in, provider_of
 from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
@@ -344,6 +344,5 @@ def _count_items(prompt: Prompt) -> int:
 
 def _conversation(prompt: Prompt) -> str:
     """Return a key for the conversation of a request, unlike any response id; empty if the provider stores none."""
-    members = raw_members(prompt.params.get("conversation", b"")) or {}
-    name = string_in(prompt.params, "conversation") or string_in(members, "id")
+    name = string_in(prompt.params, "conversation") or string_in(members_at(prompt.params, "conversation"), "id")
     return f"conversation {name}" if name else ""

@@ -40,13 +40,9 @@ _INIT = (
     "You are an AI agent that brings the power of Gemini", "You are Qwen Code, an interactive CLI agent",
 )  # fmt: skip
 _NOT_SPOKEN = (
-    *_INIT,
-    "<system",
-    "# AGENTS.md instructions",
-    "Caveat: ",
-    "[Request interrupted",
+    *_INIT, "<system", "# AGENTS.md instructions", "Caveat: ", "[Request interrupted",
     "This session is being continued",
-)
+)  # fmt: skip
 
 
 def title_of(path: str) -> str | None:

@@ -25,10 +25,11 @@ from lore.formats import (
     object_of,
     opens,
     result_of,
+    text_at,
     text_in,
     usage_with_cached_input,
 )
-from lore.model import MAIN, NULL, RUN, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, raw_members
+from lore.model import MAIN, NULL, RUN, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, members_at
 
 # Types of items that are calls of tools: the tool's name, and the members that are its arguments.
 _CALLS = {
@@ -78,10 +79,10 @@ class CodexExec(PrintedRun):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in nonblank_lines(head):  # the beginning may be missing
-            record = raw_members(line) or {}
-            kind, item = text_in(record.get("type", b"")), raw_members(record.get("item", b"")) or {}
+            record = members_at(line)
+            kind, item = text_at(record, "type"), members_at(record, "item")
             if kind == "thread.started" or item:
-                return "thread_id" in record or ("id" in item and text_in(item.get("type", b"")) in _ITEMS)
+                return "thread_id" in record or ("id" in item and text_at(item, "type") in _ITEMS)
             if kind != "turn.started":
                 return False
         return False
@@ -158,6 +159,6 @@ class CodexExec(PrintedRun):
 def _output_of(item: dict[str, Raw]) -> Raw:
     """Return a command's output, an error's message, or the content of a result."""
     output = item.get("aggregated_output", NULL)
-    members = raw_members(bytes(item.get("error", NULL))) or raw_members(bytes(item.get("result", NULL))) or {}
+    members = members_at(item, "error") or members_at(item, "result")
     content = Raw(members.get("message", members.get("content", b"null")))
     return output if opens(output) == '"' else result_of(blocks_in(content))

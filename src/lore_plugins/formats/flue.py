@@ -57,8 +57,8 @@ from lore.model import (
     cut_masked,
     element_ranges,
     member_ranges,
+    members_at,
     printable,
-    raw_members,
 )
 from lore.model import events as e
 
@@ -70,7 +70,7 @@ _BRANCH, _CONTEXT = b"[Branch Summary]", b"[Context Summary]"  # the headings th
 
 
 def _message_in(members: Members) -> Members:
-    return raw_members(members.get("message", b"null")) or {}
+    return members_at(members, "message")
 
 
 def _kind_of(members: Members) -> str:
@@ -83,7 +83,7 @@ def _kind_of(members: Members) -> str:
 
 def _items_of(name: str, raw: bytes) -> tuple[Item, ...]:
     """Return the items of an entry; a tool's result or a compaction has none."""
-    members = raw_members(raw) or {}
+    members = members_at(raw)
     message = _message_in(members)
     content = message.get("content", b"null")
     match _kind_of(members), content[:1]:
@@ -135,8 +135,7 @@ def _result_of(members: Members, at: str | None) -> e.PatchToolCall:
     content = Raw(message.get("content", b'""'))
     output = result_of(_blocks(bytes(content))) if opens(content) == "[" else output_of(content)
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
-    call_id = text_at(message, "toolCallId")
-    return e.PatchToolCall(call_id=call_id, status=status, output=output, detail=detail, at=at)
+    return e.PatchToolCall(call_id=text_at(message, "toolCallId"), status=status, output=output, detail=detail, at=at)
 
 
 MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred
@@ -156,7 +155,7 @@ class _FlueEntry(Struct, frozen=True, gc=False):
     @property
     def members(self) -> Members:
         """The entry's JSON, sliced each time: entries are held for the whole file."""
-        return raw_members(self.line.data) or {}
+        return members_at(self.line.data)
 
 
 class Flue(RecordReader):
@@ -186,7 +185,7 @@ class Flue(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        record = raw_members(next(iter(first_records(head)), b"")) or {}
+        record = members_at(next(iter(first_records(head)), b""))
         if record.keys() >= _ENTRY:
             return _kind_of(record) != ""
         if record:
@@ -249,7 +248,7 @@ class Flue(RecordReader):
         entries = record["entries"]
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
         ranges = element_ranges(entries)
-        names = {text_at(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
+        names = {text_at(members_at(entries[begin:end]), "id") for begin, end in ranges}
         self._remove([name for name in self._entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
@@ -261,7 +260,7 @@ class Flue(RecordReader):
 
     def _add(self, raw: bytes) -> None:
         """Add an entry, unless its id is known; the first answer starts the session."""
-        record = raw_members(raw) or {}
+        record = members_at(raw)
         name = text_at(record, "id")
         if not name or "type" not in record:
             self._report(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")

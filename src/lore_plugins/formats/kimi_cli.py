@@ -42,7 +42,7 @@ from lore.model import (
     encode,
     is_absent,
     lenient,
-    raw_members,
+    members_at,
     text_of,
 )
 from lore.model import events as e
@@ -193,8 +193,9 @@ class ContextLog:
             self._append(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
 
     def _begin_request(self, mark: KimiMark | None) -> None:
-        session = self._session
-        session.at, session.counter.asked_at = (None, None) if mark is None else (mark.at, mark.asked_at)
+        """Start a request with its mark; None: no usage is logged, and after the last mark it is of the last step."""
+        session, last = self._session, None if self._wire.marks else self._wire.last_asked_at
+        session.at, session.counter.asked_at = (None, last) if mark is None else (mark.at, mark.asked_at)
         self._request = _KimiRequest(session.start_turn(None), mark, self._whole)
         session.at = self._whole = None
 
@@ -270,11 +271,11 @@ class KimiCli(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        members = raw_members(next(nonblank_lines(head), b"")) or {}
+        members = members_at(next(nonblank_lines(head), b""))
         if members.get("type") == b'"metadata"':
             return members.keys() == {"type", "protocol_version"}
         if members.keys() == {"timestamp", "message"}:  # before the protocol had a version
-            return (raw_members(members["message"]) or {}).keys() == {"type", "payload"}
+            return members_at(members["message"]).keys() == {"type", "payload"}
         return members.get("role") in _NOTES
 
     def handle(self, data: bytes) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 
-import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats import SessionBuilder, result_of, stamp_of, text_in
@@ -50,8 +49,8 @@ class _KimiCliPayload(Struct, frozen=True, gc=False):
     event: _KimiCliEnvelope | None = None
 
 
-PAYLOAD = msgspec.json.Decoder(_KimiCliPayload)
-CALL = msgspec.json.Decoder(kimi.KimiCall)
+payload_of = lenient.decoding(_KimiCliPayload)
+decode_call = lenient.decoding(kimi.KimiCall)
 
 
 class KimiMark(Struct, gc=False, omit_defaults=True):
@@ -70,7 +69,6 @@ class _WireChain(Struct):
     prompts: list[tuple[str, str | None, Raw]] = []  # uuid, time and content of inputs, until a step sends them
     asked_at: str | None = None  # when the current step began
     response: str = ""  # the current step, "" until it has an answer
-    messages: list[list[str]] = []  # items of each message in the history
     is_compacting: bool = False  # the last prompt requests a compaction
     is_planning: bool | None = None
 
@@ -94,6 +92,7 @@ class WireLog:
         self.dialect = "openai-chat"
         self.has_context = False  # the messages of the main chain come from `context.jsonl`
         self.marks = deque[KimiMark]()  # of the main chain, until `context.jsonl` needs them
+        self.last_asked_at: str | None = None  # when the main chain's last step began
         self._session = session
         self._chains: dict[str, _WireChain] = {}
 
@@ -123,14 +122,13 @@ class WireLog:
             case "ContentPart" | "TextPart" | "ThinkPart" if self._has_messages:
                 if blocks := kimi.blocks_of(event.payload):
                     self._begin_answer(chain)
-                    message = AssistantMessage(session.line_id, blocks=blocks, response_id=chain.response)
-                    self._append(chain, message)
+                    self._add_item(AssistantMessage(session.line_id, blocks=blocks, response_id=chain.response))
             case "ToolCall" if self._has_messages:
-                call = lenient.decode_tolerating_surrogates(CALL, event.payload)
+                call = decode_call(event.payload)
                 self._begin_answer(chain)
-                self._append(chain, kimi.call_of(call, session.line_id, chain.response))
+                self._add_item(kimi.call_of(call, session.line_id, chain.response))
             case "ToolResult" if self._has_messages:
-                payload = lenient.decode_tolerating_surrogates(PAYLOAD, event.payload)
+                payload = payload_of(event.payload)
                 value = payload.return_value or {}
                 text, has_failed = text_in(value.get("message", NULL)), bytes(value.get("is_error", NULL)) == b"true"
                 note, blocks = f"ERROR: {text}" if has_failed else text, kimi.blocks_of(value.get("output", NULL))
@@ -146,13 +144,13 @@ class WireLog:
             case "StepRetry":
                 self._add_mark(KimiMark("signal", session.at, name="api-error"))
             case "StatusUpdate":
-                self._read_status(chain, lenient.decode_tolerating_surrogates(PAYLOAD, event.payload))
+                self._read_status(chain, payload_of(event.payload))
             case "CompactionBegin" | "CompactionEnd":
                 chain.prompts = []  # the command that requested it
                 kind = "compacting" if event.type == "CompactionBegin" else "compacted"
                 self._add_mark(KimiMark(kind, session.at, name="manual" if chain.is_compacting else "auto"))
             case "SubagentEvent":
-                payload = lenient.decode_tolerating_surrogates(PAYLOAD, event.payload)
+                payload = payload_of(event.payload)
                 inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
                 if payload.agent_id is None and inner is not None and inner.type != event.type:
                     session.chain = f"agent-{call or session.chain}"
@@ -162,15 +160,14 @@ class WireLog:
                     session.keep_unknown("unknown event type", kind)
 
     def _read_prompt(self, chain: _WireChain, event: _KimiCliEnvelope) -> None:
-        session, content = self._session, lenient.decode_tolerating_surrogates(PAYLOAD, event.payload).user_input
+        session, content = self._session, payload_of(event.payload).user_input
         chain.is_compacting = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._has_messages:
             return
         if event.type == "TurnBegin":  # waiting prompts were commands
             commands, chain.prompts = chain.prompts, []
             if any(bytes(memoryview(command)[:7]) in _CLEARS for _, _, command in commands):
-                session.remove(item for message in chain.messages for item in message)
-                chain.messages = []
+                session.rewind_to(0)
         chain.prompts.append((session.line_id, session.at, content))
 
     def _begin_step(self, chain: _WireChain) -> None:
@@ -178,23 +175,22 @@ class WireLog:
         session = self._session
         self._cancel_answer(chain)
         chain.asked_at = session.at
+        if session.chain == e.MAIN:
+            self.last_asked_at = session.at
         prompts, chain.prompts = chain.prompts, []
         for uuid, session.at, content in prompts:
             if blocks := kimi.blocks_of(content):
-                chain.messages.append([])
-                self._append(chain, UserMessage(uuid, blocks=blocks))
+                session.add_message(UserMessage(uuid, blocks=blocks))
 
-    def _append(self, chain: _WireChain, item: Item) -> None:
-        if not chain.messages:  # cleared in the middle of a step
-            chain.messages.append([])
-        chain.messages[-1].append(item.uuid)
-        self._session.append(item)
+    def _add_item(self, item: Item) -> None:
+        history = self._session.history  # empty: it was cleared in the middle of a step
+        self._session.add_item(history[-1] if history else self._session.add_message(), item)
 
     def _begin_answer(self, chain: _WireChain) -> None:
         """Start the turn of the current step with its first output."""
         if not chain.response:
             chain.response = self._session.line_id
-            chain.messages.append([])
+            self._session.add_message()
             self._session.counter.asked_at = chain.asked_at
             self._session.start_turn(None)
 
@@ -244,7 +240,5 @@ class WireLog:
                 self._cancel_answer(chain)
             session.signal(Sign(mark.name, before=mark.before, after=mark.after))
         elif self._has_messages:
-            chain.messages = chain.messages[-_KEPT:]
-            kept_items = [item for message in chain.messages for item in message]
-            session.prune(session.line_id, kept_items, trigger=mark.name)
+            session.compact(session.line_id, session.history[-_KEPT:], trigger=mark.name)
         session.at = event_at

@@ -40,6 +40,7 @@ from lore.formats import (
     opens,
     result_of,
     stamp_at,
+    text_at,
     text_in,
     usage_with_cached_input,
     usage_without_cached_input,
@@ -63,7 +64,7 @@ from lore.model import (
     is_absent,
     lenient,
     mask_credentials,
-    raw_members,
+    members_at,
 )
 from lore.model import events as e
 
@@ -166,7 +167,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return the blocks of a text or a list of parts, without empty texts; raise ValueError for anything else."""
     blocks: list[Block] = []
     for block in blocks_in(content):
-        members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        members = members_at(block.json) if isinstance(block, RawBlock) else {}
         if members.get("type") == b'"image"':  # images by URL
             for url in array(members.get("image_urls", b"")):
                 image = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
@@ -180,9 +181,9 @@ def thoughts_of(message: _OpenHandsMessage | _OpenHandsEvent) -> Iterator[Block]
     """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
     text, item = message.reasoning_content, message.responses_reasoning_item
     for raw in message.thinking_blocks:
-        members = raw_members(bytes(raw)) or {}
+        members = members_at(raw)
         if members.get("type") == b'"thinking"' and members.get("thinking", b"")[:1] == b'"':
-            yield ThinkingBlock(Raw(members["thinking"]), text_in(members.get("signature", b"")) or None)
+            yield ThinkingBlock(Raw(members["thinking"]), text_at(members, "signature") or None)
         else:
             yield RawBlock(Raw(bytes(raw)), "anthropic")
     if not message.thinking_blocks and opens(text) == '"' and text != _EMPTY:
@@ -215,8 +216,8 @@ def output_of(observation: _Observation, extended: Raw) -> Raw:
 
 def tool_of(raw: Raw) -> Raw:
     """Return a tool as a function with name, description and, for MCP tools, schema."""
-    members = raw_members(bytes(raw)) or {}
-    mcp = raw_members(members.get("mcp_tool", b"null")) or {}
+    members = members_at(raw)
+    mcp = members_at(members, "mcp_tool")
     name = mcp.get("name") or members.get("name") or members.get("title") or members.get("kind", b'""')
     description = members.get("description") or mcp.get("description") or b"null"
     fields = {"name": name, "description": description, "parameters": mcp.get("inputSchema", b"null")}
@@ -328,7 +329,7 @@ class OpenHands(PackReader):
     def _read_state(self, state: _OpenHandsState) -> None:
         agent = state.agent or {}
         self._session_id, self._counts_cached = state.id, not text_in(agent.get("kind", NULL)).startswith("ACP")
-        self._model = text_in((raw_members(bytes(agent.get("llm", NULL))) or {}).get("model", b"")) or None
+        self._model = text_at(members_at(agent, "llm"), "model") or None
         for use, raw in (state.stats or {}).get("usage_to_metrics", {}).items():
             if use.startswith(_SUBAGENTS):
                 continue

@@ -21,7 +21,7 @@ from typing import ClassVar
 import msgspec
 
 from lore.formats import Line, LoreLog, Read, build_array, decode_usage, event_of, nonblank_lines, object_of, problem
-from lore.model import Code, Usage, array, encode, lenient, raw_members, text_of
+from lore.model import Code, Usage, array, encode, lenient, members_at, raw_members, text_of
 
 Members = dict[str, bytes]
 
@@ -60,7 +60,7 @@ class Sidecode(LoreLog):
             kind = text_of(members.get("kind", b""))
             if kind not in _KINDS or not _KINDS[kind] >= set(map(lenient.snake, members)):
                 return False
-            item = raw_members(members.get("item", b"")) or {}
+            item = members_at(members, "item")
             if kind == "append" and text_of(item.get("type", item.get("kind", b""))) not in _ITEMS:
                 continue
             changes_timeline = changes_timeline or not kind.startswith("turn_")
@@ -96,7 +96,7 @@ class Sidecode(LoreLog):
                 self._answers, self._has_results = 0, False
             case "turn_completed" | "turn_failed" | "turn_canceled":
                 members = {"turn": encode(self._turn), **members}
-                counters = raw_members(members.get("usage", b"")) or {}
+                counters = members_at(members, "usage")
                 usage = decode_usage(object_of({lenient.snake(key): value for key, value in counters.items()}))
                 if usage is not None and self._answers > 1:  # only the sum of several requests is known
                     usage = Usage(iterations=(Usage(kind="sum").with_counts(usage),))
@@ -106,7 +106,7 @@ class Sidecode(LoreLog):
         return members
 
     def _item_of(self, members: Members) -> Members:
-        item = {lenient.snake(key): value for key, value in (raw_members(members.get("item", b"")) or {}).items()}
+        item = {lenient.snake(key): value for key, value in members_at(members, "item").items()}
         item.setdefault("type", item.pop("kind", b"null"))
         kind = text_of(item["type"])
         if kind == "tool_call":
@@ -125,7 +125,7 @@ class Sidecode(LoreLog):
 
 def _add_output(members: Members) -> Members:
     """Return a call, or a patch of one, with the output of its detail, unless it has an error."""
-    output = (raw_members(members.get("detail", b"")) or {}).get("output", b"")
+    output = members_at(members, "detail").get("output", b"")
     has_text = output[:1] == b'"' and output != b'""' and members.get("error", b"null") == b"null"
     return {"output": output, **members} if has_text else members
 
@@ -134,7 +134,7 @@ def _add_images(item: Members) -> Members:
     """Return a user's message as blocks of its text and images; an image of an unknown shape stays as it is."""
     blocks = [object_of({"type": b'"text"', "text": item.pop("text", b'""')})]
     for image in array(item.pop("images")):
-        members = {lenient.snake(key): value for key, value in (raw_members(image) or {}).items()}
+        members = {lenient.snake(key): value for key, value in members_at(image).items()}
         if members.get("media_type", b"")[:1] == members.get("data", b"")[:1] == b'"':
             block = {"type": b'"image"', "media_type": members["media_type"], "data": members["data"]}
         else:

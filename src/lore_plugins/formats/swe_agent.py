@@ -36,6 +36,7 @@ from lore.formats import (
     opens,
     output_of,
     stamp_of,
+    text_at,
     text_in,
 )
 from lore.model import (
@@ -48,7 +49,7 @@ from lore.model import (
     UserMessage,
     lenient,
     mask_credentials,
-    raw_members,
+    members_at,
 )
 from lore.model import events as e
 
@@ -237,10 +238,9 @@ class MiniSweAgent(DocumentReader):
         return begin[:1] == b"{" and _SIGN.search(head) is not None and array_at(head, cls.paths) >= 0
 
     def handle_head(self, data: bytes) -> None:
-        info = raw_members((raw_members(data) or {}).get("info", b"")) or {}
+        info = members_at(data, "info")
         self._client = f"mini-swe-agent {text_in(info.get('mini_version', b''))}".rstrip()
-        model = raw_members((raw_members(info.get("config", b"")) or {}).get("model", b"")) or {}
-        self._model = text_in(model.get("model_name", b"")) or None
+        self._model = text_at(members_at(info, "config", "model"), "model_name") or None
 
     def handle(self, data: bytes) -> None:
         message, session = decode_mini_message(data), self.session
@@ -288,10 +288,10 @@ class MiniSweAgent(DocumentReader):
         session = self.session
         session.start_turn(None)
         for number, raw in enumerate(lenient.decode_tolerating_surrogates(_ITEMS, message.output)):
-            item, name = raw_members(bytes(raw)) or {}, f"{uuid}.{number}"
-            kind = text_in(item.get("type", b""))
+            item, name = members_at(raw), f"{uuid}.{number}"
+            kind = text_at(item, "type")
             if kind == "function_call":
-                call_id, function = text_in(item.get("call_id", b"")), text_in(item.get("name", b""))
+                call_id, function = text_at(item, "call_id"), text_at(item, "name")
                 session.append(call_item(name, call_id, function, Raw(item.get("arguments", b"null")), uuid))
                 continue
             is_message, content = kind == "message", Raw(item.get("content", b"null"))

@@ -25,6 +25,10 @@ LOGS: dict[str, tuple[str, bytes]] = {
     "claude-code": (".claude/projects/-w/a.jsonl", b"".join(dumps(line) + b"\n" for line in CLAUDE)),
     "codex": (".codex/sessions/2026/04/08/rollout-1.jsonl", codex.plain().data()),
     "pi": (".pi/agent/sessions/--w--/1.jsonl", pi.plain().data()),
+    "openclaw": (
+        ".openclaw/agents/main/sessions/1.jsonl.reset.2026-07-01T00-00-00.000Z",
+        pi.plain().data().replace(b'"s-1"', b'"s-3"'),
+    ),
     "gemini": (".gemini/tmp/h/chats/session-1.jsonl", gemini.plain().data()),
     "qwen": (".qwen/projects/-w/chats/1.jsonl", qwen.plain().data()),
     "copilot": (".copilot/session-state/1/events.jsonl", copilot.plain().data()),

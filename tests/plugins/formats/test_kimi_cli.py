@@ -94,6 +94,8 @@ def test_requests_have_times_and_response_ids():
     ends = [event for event in events(KimiCliSession, plain().pack()) if isinstance(event, e.TurnCompleted)]
     assert starts == ["2026-06-24T10:01:42.250Z", "2026-06-24T10:01:48.250Z"]
     assert [(end.at, end.response_id) for end in ends][1] == ("2026-06-24T10:01:50.250Z", "chatcmpl-2")
+    unbilled = events(KimiCliSession, plain().step(text("and"), usage=None).pack())
+    assert [event.at for event in unbilled if isinstance(event, e.TurnStarted)][2] == "2026-06-24T10:01:51.250Z"
 
 
 def test_revert_removes_messages_after_the_checkpoint():

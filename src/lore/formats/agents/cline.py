@@ -42,14 +42,14 @@ from lore.formats.builder import DocumentReader
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import API, CLINE_TASK, HISTORY, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
-from lore.formats.values import MessageParts, count_in, opens, split_content, stamp_of, text_in
+from lore.formats.values import MessageParts, count_in, opens, split_content, stamp_of, text_at, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.events import Usage
 from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.limits import MEMBER_BYTES
 from lore.model.mask import cut_masked
 from lore.model.state import Sign
@@ -230,10 +230,10 @@ class Cline(DocumentReader):
         return [*reads, *self._flush()]
 
     def handle_head(self, data: bytes) -> None:
-        members = raw_members(data) or {}
+        members = members_at(data)
         system = members.get("system_prompt", b"null")
         self._system = Raw(system) if opens(system) in ('"', "[") else NULL
-        self._session_id = text_in(members.get("sessionId", b""))
+        self._session_id = text_at(members, "sessionId")
 
     def handle(self, data: bytes) -> None:
         self._read_record(lenient.decode_tolerating_surrogates(RECORD, data))

@@ -26,7 +26,7 @@ from lore.formats.values import count_in, text_at, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage, is_absent
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import array, members_at
 from lore.model.state import Sign
 
 
@@ -77,7 +77,7 @@ class DeepSeekHarness(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        record = raw_members(next(nonblank_lines(head), b"")) or {}
+        record = members_at(next(nonblank_lines(head), b""))
         if record.get("type") == b'"session"':
             return record.keys() >= {"version", "createdAt"}
         return record.keys() >= {"type", "seq", "time", "data"} and "/" in text_at(record, "type")
@@ -94,7 +94,7 @@ class DeepSeekHarness(LogReader):
         elif record.type == "assistant/chunk":  # there are many of these
             self._keep_usage((data,))
         elif not record.type.endswith("-chunks"):  # pieces of text of a stream
-            self._read_note(record, _members(record.data))
+            self._read_note(record, members_at(record.data))
 
     def _read_surface(self, record: _DshRecord) -> None:
         outer = _MESSAGE(bytes(record.data))
@@ -118,7 +118,7 @@ class DeepSeekHarness(LogReader):
     def _read_note(self, record: _DshRecord, data: dict[str, bytes]) -> None:
         session, kind = self.session, record.type
         if kind == "request/header":
-            self._read_header(_members(data.get("header", b"")))
+            self._read_header(members_at(data, "header"))
         elif kind == "step/start":
             session.counter.asked_at = session.at
         elif kind == "session/title":
@@ -129,7 +129,7 @@ class DeepSeekHarness(LogReader):
             if usage is not None and not usage.is_empty:  # its response did not come
                 session.emit(e.TurnFailed(turn=self._start_request(record), at=session.at, usage=usage))
             session.signal(*[Sign("api-error")] * (kind == "llm/retry"))
-        elif kind == "turn/end" and (sign := _ENDS.get(text_at(_members(data.get("reason", b"")), "kind"))):
+        elif kind == "turn/end" and (sign := _ENDS.get(text_at(members_at(data, "reason"), "kind"))):
             session.signal(Sign(sign))
         elif kind == "compaction/start":
             self._trigger = "manual" if data.get("turn") == b"null" else "auto"
@@ -140,7 +140,7 @@ class DeepSeekHarness(LogReader):
 
     def _place(self, record: _DshRecord) -> slice | None:
         """Return the part of `history` that an event's message replaces; None if it is appended."""
-        place = _members(record.surface_op)
+        place = members_at(record.surface_op)
         if not place:
             return None
         names = [message.name for message in self.session.history]
@@ -180,7 +180,7 @@ class DeepSeekHarness(LogReader):
     def _read_result(self, record: _DshRecord, message: _DshMessage, place: slice | None) -> None:
         session, content, failed = self.session, message.content, bool(message.is_error)
         session.counter.asked_at = session.at
-        call_id, block = message.tool_call_id or message.call_id, _members(next(iter(array(bytes(content))), b""))
+        call_id, block = message.tool_call_id or message.call_id, members_at(next(iter(array(bytes(content))), b""))
         if block.get("type") == b'"tool-result"':  # up to version 3
             call_id, content = text_at(block, "toolCallId"), Raw(block.get("content", b"null"))
             failed = block.get("isError") == b"true"
@@ -200,13 +200,13 @@ class DeepSeekHarness(LogReader):
         """Keep the latest usage of a stream until the message of the response comes."""
         for piece in pieces:
             if b'"usage"' in piece:
-                members = _members(piece)
-                chunk = _members(_members(members.get("data", piece)).get("chunk", b""))
+                members = members_at(piece)
+                chunk = members_at(members_at(members.get("data", piece)), "chunk")
                 self._streamed = Raw(chunk["usage"]) if "usage" in chunk else self._streamed
 
     def _usage_of(self, usage: Raw) -> e.Usage | None:
         """Return a usage; the library for providers other than DeepSeek leaves out counts of 0."""
-        if not (stated := _members(usage)):
+        if not (stated := members_at(usage)):
             return None
         names, client = ("input", "cacheRead", "cacheWrite", "output", "total"), self.name
         *counts, total = (count_in(stated.get(f"{name}Tokens", b"")) for name in names)
@@ -215,7 +215,7 @@ class DeepSeekHarness(LogReader):
         return usage_without_cached_input(*counts, client=client, dialect="openai-chat", total=total)
 
     def _read_header(self, header: dict[str, bytes]) -> None:
-        session, config = self.session, _members(header.get("config", b""))
+        session, config = self.session, members_at(header, "config")
         self._provider = text_at(config, "provider") or self._provider
         self._model = text_at(config, "model") or self._model
         session.setting("provider", self._provider)
@@ -228,15 +228,10 @@ class DeepSeekHarness(LogReader):
             session.emit(e.SessionChanged(system=Raw(system) if is_text else NULL, tools=definitions, at=session.at))
 
 
-def _members(value: bytes | Raw) -> dict[str, bytes]:
-    """Return the members of a JSON object; none of another value."""
-    return raw_members(bytes(value)) or {}
-
-
 def _parts(content: Raw) -> Iterator[Block | ToolCall]:
     """Yield the blocks and calls of a message; calls have no uuids yet."""
     for block in values.blocks_in(content):
-        members = _members(block.json) if isinstance(block, RawBlock) else {}
+        members = members_at(block.json) if isinstance(block, RawBlock) else {}
         kind = members.get("type", b"")
         if kind == b'"reasoning"' and members.get("text", b"")[:1] == b'"':
             yield ThinkingBlock(Raw(members["text"]))

@@ -36,7 +36,7 @@ from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.mask import mask
 from lore.model.state import Sign
 
@@ -125,7 +125,7 @@ class GeminiCli(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        header = raw_members(next(nonblank_lines(head), b"")) or {}
+        header = members_at(next(nonblank_lines(head), b""))
         has_names = all(header.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
         return has_names and "messages" not in header
 

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import call_item, opens, text_in
+from lore.formats.values import call_item, opens, text_at
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, TextBlock, UserMessage, is_absent
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.state import Sign
 
 _MEMBERS = {  # of records by type, with a time
@@ -127,8 +127,8 @@ class GeminiStream(PrintedRun):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in nonblank_lines(head):  # the beginning may be missing
-            record = raw_members(line) or {}
-            kind = text_in(record.get("type", b""))
+            record = members_at(line)
+            kind = text_at(record, "type")
             if kind not in _MEMBERS or not record.keys() >= {"timestamp", *_MEMBERS[kind]}:
                 return False
             if kind != "message" or "delta" in record:  # other programs write messages, too

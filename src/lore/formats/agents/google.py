@@ -16,11 +16,12 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.values import arguments_of, opens, text_in
+from lore.formats import values
+from lore.formats.values import arguments_of, opens, text_at
 from lore.model.canonical import encode
 from lore.model.events import PatchToolCall
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import array, members_at, raw_members
 
 
 class GoogleContent(Struct, frozen=True, gc=False):
@@ -53,18 +54,18 @@ def content_of(raw: Raw) -> GoogleContent:
     calls: list[ToolCall] = []
     results: list[PatchToolCall] = []
     for part in parts:
-        members = {"text": part} if part[:1] == b'"' else raw_members(part) or {}
-        text, data = members.get("text", b""), raw_members(members.get("inlineData", b"")) or {}
+        members = {"text": part} if part[:1] == b'"' else members_at(part)
+        text, data = members.get("text", b""), members_at(members, "inlineData")
         if (call := raw_members(members.get("functionCall", b""))) is not None:
             arguments = arguments_of(Raw(call.get("args", b"null")))
-            calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), arguments))
+            calls.append(ToolCall("", text_at(call, "id"), text_at(call, "name"), arguments))
         elif (response := raw_members(members.get("functionResponse", b""))) is not None:
             results.append(_result_from(response))
         elif text[:1] == b'"' and members.get("thought") == b"true":
-            thoughts.append(ThinkingBlock(Raw(text), text_in(members.get("thoughtSignature", b"")) or None))
+            thoughts.append(ThinkingBlock(Raw(text), text_at(members, "thoughtSignature") or None))
         elif text[:1] == b'"':
             blocks += [TextBlock(Raw(text))] if text != b'""' else []
-        elif (kind := text_in(data.get("mimeType", b""))).startswith("image/"):
+        elif (kind := text_at(data, "mimeType")).startswith("image/"):
             blocks.append(ImageBlock(kind, Raw(data.get("data", b"null"))))
         else:
             blocks.append(RawBlock(Raw(part), "gemini"))
@@ -72,8 +73,8 @@ def content_of(raw: Raw) -> GoogleContent:
 
 
 def _result_from(response: dict[str, bytes]) -> PatchToolCall:
-    answer, call_id = response.get("response", b"null"), text_in(response.get("id", b""))
-    members = raw_members(answer) or {}
+    answer, call_id = response.get("response", b"null"), text_at(response, "id")
+    members = members_at(answer)
     text, error = members.get("output", b""), members.get("error", b"")
     if text[:1] != b'"' and error[:1] == b'"':
         return PatchToolCall(call_id=call_id, status="failed", output=Raw(error), error=Raw(error))
@@ -91,9 +92,7 @@ def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
     if content.results:
         result = next((result for result in content.results if result.call_id == call_id), content.results[0])
         return add_blocks(result, content.blocks) if result is content.results[0] else result
-    alone = content.blocks[0] if len(content.blocks) == 1 else None
-    output = alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
-    return PatchToolCall(call_id=call_id, status="completed", output=output)
+    return PatchToolCall(call_id=call_id, status="completed", output=values.result_of(content.blocks))
 
 
 def add_blocks(result: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCall:

@@ -21,20 +21,8 @@ from lore.formats.builder import LogReader, Message
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import CalledFunction, blocks_in, call_item, image_at, opens, result_of, stamp_of, text_in
 from lore.model import events as e
-from lore.model import lenient
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    Block,
-    Item,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)
-from lore.model.jsonslice import raw_members
+from lore.model import items, lenient
+from lore.model.jsonslice import members_at
 from lore.model.state import Sign
 
 
@@ -43,41 +31,41 @@ class KimiCall(Struct, frozen=True, gc=False):
 
     id: str = ""
     name: str = ""
-    arguments: Raw = NULL
+    arguments: Raw = items.NULL
     function: CalledFunction | None = None
 
 
 KimiUsage: TypeAlias = dict[str, int | None]  # counts by name, which Kimi Code writes in camelCase
 
 
-def blocks_of(content: Raw) -> tuple[Block, ...]:
+def blocks_of(content: Raw) -> tuple[items.Block, ...]:
     """Return the blocks of a text, a part or a list of parts; raise ValueError for any other content."""
-    listed, blocks = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content, list[Block]()
+    listed, blocks = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content, list[items.Block]()
     for block in blocks_in(listed):
-        members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        members = members_at(block.json) if isinstance(block, items.RawBlock) else {}
         kind, thought = members.get("type"), members.get("think", b"")
         if kind == b'"think"' and thought[:1] == b'"':
-            blocks.append(ThinkingBlock(Raw(thought), text_in(members.get("encrypted", b"")) or None))
+            blocks.append(items.ThinkingBlock(Raw(thought), text_in(members.get("encrypted", b"")) or None))
         elif kind == b'"image_url"':
-            url = (raw_members(members.get("image_url", members.get("imageUrl", b"null"))) or {}).get("url", b"")
+            url = members_at(members.get("image_url", members.get("imageUrl", b"null"))).get("url", b"")
             blocks.append(image_at(url) or block)
         else:
             blocks.append(block)
     return tuple(blocks)
 
 
-def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
+def call_of(call: KimiCall, uuid: str, response: str) -> items.ToolCall:
     """Return the item of a call; without arguments it has an empty object."""
     function = call.function or CalledFunction(call.name, call.arguments)
     return call_item(uuid, call.id or uuid, function.name, function.arguments, response)
 
 
-def output_of(content: Raw, note: Raw = NULL) -> Raw:
+def output_of(content: Raw, note: Raw = items.NULL) -> Raw:
     """Return a result as the model sees it, a text or blocks; the client's note for the model follows it."""
     has_note = opens(note) == '"' and note != Raw(b'""')
     if opens(content) == '"':
         return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if has_note else content
-    return result_of((*blocks_of(content), TextBlock(note)) if has_note else blocks_of(content))
+    return result_of((*blocks_of(content), items.TextBlock(note)) if has_note else blocks_of(content))
 
 
 def counts_of(usage: KimiUsage) -> tuple[int | None, ...]:
@@ -94,22 +82,22 @@ def billed(usage: KimiUsage, client: str, dialect: str) -> e.Usage:
 
 class _KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     role: str = ""
-    content: Raw = NULL
+    content: Raw = items.NULL
     tool_calls: tuple[KimiCall, ...] = ()
     tool_call_id: str | None = None
     origin: dict[str, Raw] | None = None  # its `kind` says who wrote it
     is_error: bool | None = None
-    note: Raw = NULL  # the client's note for the model, after a result
+    note: Raw = items.NULL  # the client's note for the model, after a result
 
 
 class _KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):  # a piece of a step; its fields depend on the type
     type: str = ""
     uuid: str | None = None
     step_uuid: str | None = None
-    part: Raw = NULL
+    part: Raw = items.NULL
     tool_call_id: str = ""
     name: str = ""
-    args: Raw = NULL
+    args: Raw = items.NULL
     result: dict[str, Raw] | None = None  # of a call: `output`, `isError` and a `note` for the model
     usage: KimiUsage | None = None
     message_id: str | None = None  # the provider's name for the response
@@ -117,11 +105,11 @@ class _KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):  # a piece 
 
 class _KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):  # one line; its fields depend on the type
     type: str
-    time: Raw = NULL
-    created_at: Raw = NULL
+    time: Raw = items.NULL
+    created_at: Raw = items.NULL
     message: _KimiCodeMessage | None = None
     event: _KimiCodeEvent | None = None
-    system_prompt: Raw = NULL
+    system_prompt: Raw = items.NULL
     thinking_effort: str | None = None
     thinking_level: str | None = None  # its older name
     hash: str | None = None  # of `tools`
@@ -132,8 +120,8 @@ class _KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):  # one lin
     tools_hash: str | None = None  # of the tools that a request sends
     usage: KimiUsage | None = None
     source: str | None = None  # who asked for a compaction
-    summary: Raw = NULL
-    context_summary: Raw = NULL
+    summary: Raw = items.NULL
+    context_summary: Raw = items.NULL
     compacted_count: int | None = None  # messages that the summary replaces
     kept_user_message_count: int | None = None
     kept_head_user_message_count: int | None = None  # how many of the kept messages are the first ones
@@ -192,7 +180,7 @@ class KimiCode(LogReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in islice(nonblank_lines(head), _LOOKED_AT):
-            record = raw_members(line) or {}
+            record = members_at(line)
             if record.get("type") == b'"metadata"':
                 return {"protocol_version", "created_at"} <= record.keys()
             if text_in(record.get("type", b"")) in _OWN and not {"time", "created_at"}.isdisjoint(record):
@@ -201,7 +189,7 @@ class KimiCode(LogReader):
 
     def handle(self, data: bytes) -> None:
         record, session = self._decode(data), self.session
-        session.at = stamp_of(record.created_at if is_absent(record.time) else record.time)
+        session.at = stamp_of(record.created_at if items.is_absent(record.time) else record.time)
         session.start_session(at=session.at, dialect="openai-chat")
         match record.type:
             case "context.append_loop_event":
@@ -215,7 +203,7 @@ class KimiCode(LogReader):
             case "llm.tools_snapshot" if record.hash is not None and record.tools is not None:
                 self._tools[record.hash] = record.tools
             case "config.update":
-                if not is_absent(record.system_prompt):
+                if not items.is_absent(record.system_prompt):
                     session.emit(e.SessionChanged(system=record.system_prompt, at=session.at))
                 session.setting("effort", record.thinking_effort or record.thinking_level)
             case "permission.set_mode" if record.mode:
@@ -249,16 +237,16 @@ class KimiCode(LogReader):
         if message.role == "tool":
             self._add_result(message.tool_call_id or "", message.content, message.note, failed=bool(message.is_error))
             return
-        origin = text_in((message.origin or {}).get("kind", NULL)) or "user"
+        origin = text_in((message.origin or {}).get("kind", items.NULL)) or "user"
         is_prompt = message.role == "user" and origin in _USER_ORIGINS
-        blocks, items = blocks_of(message.content), list[Item]()
+        blocks, made = blocks_of(message.content), list[items.Item]()
         if message.role == "assistant":
-            items += [AssistantMessage(uuid, blocks=blocks, response_id=uuid)] if blocks else []
-            items += [call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
+            made += [items.AssistantMessage(uuid, blocks=blocks, response_id=uuid)] if blocks else []
+            made += [call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
         elif blocks:
             source = "user" if is_prompt else "tick" if origin in _SCHEDULER_ORIGINS else "context_injection"
-            items.append(UserMessage(uuid, blocks=blocks, source=source))
-        self.session.add_message(*items, is_prompt=is_prompt)
+            made.append(items.UserMessage(uuid, blocks=blocks, source=source))
+        self.session.add_message(*made, is_prompt=is_prompt)
 
     def _add_result(self, call_id: str, content: Raw, note: Raw, *, failed: bool) -> None:
         self.session.add_result(call_id, output_of(content, note), failed=failed)
@@ -270,8 +258,10 @@ class KimiCode(LogReader):
             raise ValueError("a record without its event")
         if event.type == "tool.result":
             result = event.result or {}
-            failed = bytes(result.get("isError", NULL)) == b"true"
-            self._add_result(event.tool_call_id, result.get("output", NULL), result.get("note", NULL), failed=failed)
+            failed = bytes(result.get("isError", items.NULL)) == b"true"
+            self._add_result(
+                event.tool_call_id, result.get("output", items.NULL), result.get("note", items.NULL), failed=failed
+            )
             return
         if event.type == "step.begin":
             self._begin_step(event.uuid)
@@ -287,7 +277,7 @@ class KimiCode(LogReader):
             self._end_step(step, event.usage, event.message_id)
         elif event.type == "content.part":
             blocks = blocks_of(event.part)
-            session.add_item(step.message, AssistantMessage(uuid, blocks=blocks, response_id=step.uuid))
+            session.add_item(step.message, items.AssistantMessage(uuid, blocks=blocks, response_id=step.uuid))
         elif event.type == "tool.call":
             call = call_item(uuid, event.tool_call_id or uuid, event.name, event.args, step.uuid)
             session.add_item(step.message, call)
@@ -325,16 +315,16 @@ class KimiCode(LogReader):
         tools = self._tools.get(record.tools_hash or "") if record.tools_hash != self._sent_tools else None
         if tools is not None:
             self._sent_tools = record.tools_hash
-        if dialect is not None or tools is not None or not is_absent(record.system_prompt):
+        if dialect is not None or tools is not None or not items.is_absent(record.system_prompt):
             session.emit(e.SessionChanged(dialect=dialect, tools=tools, system=record.system_prompt, at=session.at))
         session.setting("effort", record.thinking_effort or record.thinking_level)
 
     def _compact(self, record: _KimiCodeRecord) -> None:
         session, history, uuid = self.session, self.session.history, self.session.line_id
         summary, count = record.summary, record.kept_user_message_count
-        summary = record.context_summary if is_absent(summary) else summary
+        summary = record.context_summary if items.is_absent(summary) else summary
         if opens(summary) not in ("n", '"'):  # older: a whole message
-            summary = result_of(blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null"))))
+            summary = result_of(blocks_of(Raw(members_at(summary).get("content", b"null"))))
         details = {"pre_tokens": record.tokens_before, "post_tokens": record.tokens_after}
         trigger, self._step = self._compacting or "auto", None
         if count is None:  # up to protocol 1.3: the summary replaces the first messages
@@ -346,6 +336,6 @@ class KimiCode(LogReader):
         head = min(max(0, record.kept_head_user_message_count or 0), max(0, count))
         tail = min(max(0, count - head), max(0, len(prompts) - head))
         session.compact(uuid, [*prompts[:head], *prompts[len(prompts) - tail :]], trigger=trigger, **details)
-        if not is_absent(summary):
+        if not items.is_absent(summary):
             blocks = blocks_of(summary)
-            session.add_message(UserMessage(f"{uuid}/summary", blocks=blocks, source="context_injection"))
+            session.add_message(items.UserMessage(f"{uuid}/summary", blocks=blocks, source="context_injection"))

@@ -28,7 +28,7 @@ from lore.formats.values import arguments_of, blocks_in, result_of, split_conten
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, ToolCall, UserMessage, is_absent
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import array, members_at, raw_members
 from lore.model.state import Sign
 
 MESSAGES = {"user.message": "user", "system.message": "context_injection"} | dict.fromkeys(
@@ -96,7 +96,7 @@ class ManagedAgents(LogReader):
         records = (record for line in islice(nonblank_lines(head), _FIRST) if (record := raw_members(line)) is not None)
         first = next((record for record in records if record.get("type") != b'"session"'), dict[str, bytes]())
         if first.keys() & {"type", "data"} == {"data"}:
-            first = raw_members(next(iter(array(first["data"])), b"")) or {}
+            first = members_at(next(iter(array(first["data"])), b""))
         return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
 
     def handle(self, data: bytes) -> None:
@@ -118,7 +118,7 @@ class ManagedAgents(LogReader):
         session.start_session(event.id if kind == "session" else "", at=session.at, dialect="anthropic")
         if event.agent is not None:
             agent = event.agent
-            model = text_in((raw_members(bytes(agent.model)) or {}).get("id", bytes(agent.model)))
+            model = text_in(members_at(agent.model).get("id", bytes(agent.model)))
             self._model = model or self._model
             if not is_absent(agent.system):
                 session.emit(e.SessionChanged(system=agent.system, at=session.at))

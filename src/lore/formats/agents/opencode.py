@@ -30,34 +30,22 @@ from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import recorded_dollars, synthetic_response_id, usage_without_cached_input
 from lore.formats.builder import DocumentReader
 from lore.formats.http import visible_value
-from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_in
+from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_at, text_in
 from lore.model import events as e
-from lore.model import lenient
+from lore.model import items, lenient
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.events import Usage
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    Block,
-    ImageBlock,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded_names
 
 
 class _Time(Struct, frozen=True, gc=False):  # in ms since 1970
-    created: Raw = NULL
-    completed: Raw = NULL
-    end: Raw = NULL
-    compacted: Raw = NULL  # when an output was removed from later prompts
+    created: Raw = items.NULL
+    completed: Raw = items.NULL
+    end: Raw = items.NULL
+    compacted: Raw = items.NULL  # when an output was removed from later prompts
 
 
 class _Cached(Struct, frozen=True, gc=False):
@@ -84,21 +72,21 @@ class _OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "provider
     provider: str = ""  # of a response
     response_model: str | None = None
     agent: str | None = None
-    model: Raw = NULL  # of a prompt: the model and its variant, which is the effort
+    model: Raw = items.NULL  # of a prompt: the model and its variant, which is the effort
     time: _Time = _Time()
     tokens: _OpenCodeTokens | None = None
-    cost: Raw = NULL  # of all steps, in US dollars, by the client's own prices
+    cost: Raw = items.NULL  # of all steps, in US dollars, by the client's own prices
     error: dict[str, Raw] | None = None  # why a response is not whole, by its `name`
-    summary: Raw = NULL  # true: a compaction asked for the response
+    summary: Raw = items.NULL  # true: a compaction asked for the response
     tools: dict[str, Raw] | None = None
-    system: Raw = NULL
+    system: Raw = items.NULL
 
 
 class _OpenCodeState(Struct, frozen=True, gc=False):
     status: str = ""
-    input: Raw = NULL
-    output: Raw = NULL
-    error: Raw = NULL
+    input: Raw = items.NULL
+    output: Raw = items.NULL
+    error: Raw = items.NULL
     time: _Time | None = None
     attachments: list[_OpenCodePart] | None = None
 
@@ -107,17 +95,17 @@ class _OpenCodeState(Struct, frozen=True, gc=False):
 class _OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
     type: str = ""
     id: str = ""
-    text: Raw = NULL
+    text: Raw = items.NULL
     ignored: bool | None = None
     synthetic: bool | None = None
     tool: str = ""
     call_id: str = ""
     state: _OpenCodeState | None = None
     mime: str = ""
-    url: Raw = NULL
-    metadata: Raw = NULL
+    url: Raw = items.NULL
+    metadata: Raw = items.NULL
     tokens: _OpenCodeTokens | None = None
-    cost: Raw = NULL  # of the step
+    cost: Raw = items.NULL  # of the step
     auto: bool | None = None
     tail_start_id: str | None = None
 
@@ -135,7 +123,7 @@ class _OpenCodeRecord(Struct, frozen=True, gc=False):
         """The parts of each request. A message without `step-start` is one if it counts tokens or failed, or none."""
         starts = [index for index, part in enumerate(self.parts) if part.type == "step-start"]
         if not starts:
-            return [self.parts] if usage_of(self.info.tokens, NULL) is not None or self.info.error else []
+            return [self.parts] if usage_of(self.info.tokens, items.NULL) is not None or self.info.error else []
         return [self.parts[start:end] for start, end in pairwise([0, *starts[1:], len(self.parts)])]
 
 
@@ -145,7 +133,7 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     id: str = ""
     parent: str | None = None
     version: str = ""
-    title: Raw = NULL
+    title: Raw = items.NULL
     time: _Time = _Time()
     revert: dict[str, Raw] | None = None  # its `messageID`: the first message that was taken back
 
@@ -201,26 +189,26 @@ def drop_ambiguous_ids(record: _OpenCodeRecord, line_id: str, earlier_ids: set[s
 # parts in a prompt
 
 
-def _file(part: _OpenCodePart) -> Block:
+def _file(part: _OpenCodePart) -> items.Block:
     """Return the block of an attached file: an image with its bytes, else its type and the beginning of its URL."""
     begin, comma, data = bytes(part.url).partition(b",")
     if part.is_image and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
-        return ImageBlock(part.mime, Raw(b'"' + data))
-    return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_URL_KEPT]})))
+        return items.ImageBlock(part.mime, Raw(b'"' + data))
+    return items.RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_URL_KEPT]})))
 
 
-def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage | ToolCall | None:
+def item_of(part: _OpenCodePart, uuid: str, response: str) -> items.AssistantMessage | items.ToolCall | None:
     """Return the item of a text, reasoning or tool part of a response; None for any other part."""
     if part.type == "text" and opens(part.text) == '"':
-        return AssistantMessage(uuid, blocks=(TextBlock(part.text),), response_id=response)
+        return items.AssistantMessage(uuid, blocks=(items.TextBlock(part.text),), response_id=response)
     if part.type == "reasoning" and opens(part.text) == '"':
-        providers = (raw_members(entry) or {} for entry in (raw_members(bytes(part.metadata)) or {}).values())
+        providers = (members_at(entry) for entry in members_at(part.metadata).values())
         signatures = (text_in(value) for entry in providers for name, value in entry.items() if name in _SIGNATURES)
-        thinking = ThinkingBlock(part.text, next(filter(None, signatures), None))
-        return AssistantMessage(uuid, blocks=(thinking,), response_id=response)
+        thinking = items.ThinkingBlock(part.text, next(filter(None, signatures), None))
+        return items.AssistantMessage(uuid, blocks=(thinking,), response_id=response)
     if part.type == "tool":
         arguments = part.state.input if part.state is not None and opens(part.state.input) == "{" else Raw(b"{}")
-        return ToolCall(uuid, part.call_id or uuid, part.tool, arguments, response_id=response)
+        return items.ToolCall(uuid, part.call_id or uuid, part.tool, arguments, response_id=response)
     return None
 
 
@@ -293,9 +281,9 @@ class OpenCode(DocumentReader):
         return first.keys() >= {"info", "parts"} and b'"sessionID"' in first["info"]
 
     def handle_head(self, data: bytes) -> None:
-        info = _SESSION.decode((raw_members(data) or {}).get("info", b"{}"))
+        info = _SESSION.decode(members_at(data).get("info", b"{}"))
         self.client = f"opencode {info.version}".rstrip()
-        self.reverted_from = text_in((info.revert or {}).get("messageID", NULL))
+        self.reverted_from = text_in((info.revert or {}).get("messageID", items.NULL))
         title = text_in(info.title)
         title = None if title.startswith(DEFAULT_TITLES) else title or None
         at = stamp_of(info.time.created)
@@ -327,18 +315,18 @@ class OpenCode(DocumentReader):
     # prompts
 
     def _read_prompt(self, record: _OpenCodeRecord) -> None:
-        info, session, blocks = record.info, self.session, list[Block]()
+        info, session, blocks = record.info, self.session, list[items.Block]()
         session.at = stamp_of(info.time.created)
         self._signal_changes(info)
         for part in record.parts:
             if part.type == "text":
                 if not part.ignored and opens(part.text) == '"' and bytes(part.text) != b'""':
-                    blocks.append(TextBlock(part.text))
+                    blocks.append(items.TextBlock(part.text))
             elif part.type == "file":
                 if part.mime not in _READ_AS_TEXT:
                     blocks.append(_file(part))
             elif part.type in _TEXTS:
-                blocks.append(TextBlock(_TEXTS[part.type]))
+                blocks.append(items.TextBlock(_TEXTS[part.type]))
             elif part.type not in SILENT:
                 self._report_unknown(part)
             if part.type == "compaction":
@@ -348,7 +336,7 @@ class OpenCode(DocumentReader):
         if blocks:
             is_typed = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
             source = "user" if is_typed else "context_injection"
-            message = UserMessage(info.id or session.line_id, blocks=tuple(blocks), source=source)
+            message = items.UserMessage(info.id or session.line_id, blocks=tuple(blocks), source=source)
             session.add_message(message, name=info.id)
         if any(part.is_image for part in record.parts):
             session.signal(Sign("image"))
@@ -356,7 +344,7 @@ class OpenCode(DocumentReader):
     def _signal_changes(self, info: _OpenCodeInfo) -> None:
         """Signal settings that differ from `user_settings`, then replace these by the message's."""
         previous, system = self.user_settings, text_in(info.system)
-        effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b""))
+        effort = text_at(members_at(info.model), "variant")
         signs: list[Sign] = []
         if previous.agent is not None and info.agent is not None and info.agent != previous.agent:
             signs.append(Sign("instructions", before=cut_masked(previous.agent, 80), after=cut_masked(info.agent, 80)))
@@ -431,7 +419,7 @@ class OpenCode(DocumentReader):
             output = text if opens(text) == '"' else Raw(b'""')
             files = [_file(file) for file in attachments if file.mime not in _READ_AS_TEXT]
             if files and not has_failed:
-                output = Raw(msgspec.json.encode([TextBlock(output), *files]))
+                output = Raw(msgspec.json.encode([items.TextBlock(output), *files]))
             session.add_result(call_id, output, failed=has_failed)
         if pruned_at := count_in(time.compacted, LATEST_MS):
             self.pruned.append((pruned_at, call_id))
@@ -447,19 +435,19 @@ class OpenCode(DocumentReader):
         ends = (part for part in reversed(step) if part.type == "step-finish" and part.tokens is not None)
         end = next(ends, _OpenCodePart())
         tokens = end.tokens or (info.tokens if is_last_step else None)
-        cost = info.cost if is_only_step and is_absent(end.cost) else end.cost
+        cost = info.cost if is_only_step and items.is_absent(end.cost) else end.cost
         usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.response_model or ""))
         if info.error is None or not is_last_step:
             session.end_turn(usage, synthetic_response_id(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:
-            error = text_in(info.error.get("name", NULL)) or None
+            error = text_in(info.error.get("name", items.NULL)) or None
             is_aborted = error == "MessageAbortedError"
             ended = e.TurnCanceled if is_aborted else e.TurnFailed
             session.emit(ended(turn=turn, at=session.at, usage=usage, error=error, chain=session.chain))
             if is_aborted:
                 session.signal(Sign("interrupt"))
             else:
-                data = raw_members(bytes(info.error.get("data", NULL))) or {}
+                data = members_at(info.error, "data")
                 session.fail(f"{data.get('statusCode', b'').decode()} {text_in(data.get('message', b''))}".strip())
         if session.chain == e.MAIN and tokens is not None:
             self.prompt_size = tokens.prompt
@@ -474,7 +462,7 @@ class OpenCode(DocumentReader):
         turn = self._start_turn(info, stamp_of(info.time.created))
         for number, part in enumerate(record.parts):
             item = item_of(part, part.id or f"{info.id}:{number}", info.id)
-            if isinstance(item, AssistantMessage):
+            if isinstance(item, items.AssistantMessage):
                 session.emit(e.Append(item=item, chain=session.chain))
         session.at = stamp_of(info.time.completed)
         self._end_turn(turn, info, record.parts, is_last_step=True, is_only_step=True)

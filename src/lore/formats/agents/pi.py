@@ -10,9 +10,10 @@ appended again. A compaction keeps the entries from one on (version 1 gives its 
 entries that it keeps (`retainedTail`).
 
 The system prompt is in the file of oh-my-pi's subagents only; tools are in none. A summary with usage was a request, on
-a chain of its own. The title in the first line of oh-my-pi's files is the latest one.
+a chain of its own. The title in the first line of oh-my-pi's files is the latest one. What `pi --mode json` prints has
+the header, and a `message_end` for each message, without ids.
 
-Sources: pi's session-format.md and session-manager.ts, oh-my-pi's session.md (autumn 2026); counts over 44 public
+Sources: pi's session-format.md and session-manager.ts, oh-my-pi's session.md (autumn 2026); counts over 58 public
 sessions.
 """
 
@@ -36,7 +37,7 @@ from lore.formats.values import count_in, stamp_at, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, UserMessage, is_absent
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.limits import REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -104,13 +105,14 @@ class Pi(LogReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in islice(nonblank_lines(head), _LOOKED_AT):
-            members = raw_members(line) or {}
+            members = members_at(line)
             kind = members.get("type", b"")
             if kind == b'"session"':
                 return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
-            if "source" in members or (members and not kind):  # flue's, or a record of another format
+            # flue's, Droid's, or a record of another format
+            if "source" in members or (members and not kind) or kind == b'"session_start"':
                 return False
-            message = (raw_members(members.get("message", b"")) or {}) if kind == b'"message"' else {}
+            message = members_at(members, "message") if kind == b'"message"' else {}
             is_known = text_in(kind) in _ENTRY_TYPES or "role" in message
             if is_known and members.keys() >= _ENTRY_MEMBERS:
                 return True
@@ -125,7 +127,7 @@ class Pi(LogReader):
             self.title = text_in(entry.title)
         elif entry.type == "session":
             self._read_header(entry)
-        else:
+        elif entry.type not in records.PRINTED:
             self.session.start_session(at=entry.timestamp, title=self.title or None)
             self._add_entry(entry, data)
 
@@ -172,7 +174,7 @@ class Pi(LogReader):
             if title and title != self.title:
                 self.title = title
                 self.session.emit(e.SessionChanged(title=title, at=self.session.at))
-        elif entry.type == "message" and message is not None and message.role == "assistant" and not _is_copy(message):
+        elif message is not None and message.role == "assistant" and not _is_copy(message):
             self._add_answer(node, entry, message)
         else:
             self._show(node, entry)
@@ -296,7 +298,7 @@ class Pi(LogReader):
     def _convert(self, entry: records.PiEntry, id: str) -> records.PromptContent | None:
         """Note the settings in an entry; return its part of prompts: () for nothing, None if it is unknown."""
         match entry.type:
-            case "message":
+            case "message" | "message_end":
                 if entry.message is not None and entry.message.role == "user":
                     self.prompt_level = self.level
                 return None if entry.message is None else records.convert(entry.message, id, entry.timestamp)

@@ -17,7 +17,7 @@ from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import PatchToolCall, Usage
 from lore.model.items import NULL, Block, ImageBlock, Item, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage
-from lore.model.jsonslice import is_json, member_ranges, raw_members
+from lore.model.jsonslice import is_json, member_ranges, members_at
 
 # records
 
@@ -124,6 +124,11 @@ decode_message = lenient.decoding(PiMessage)
 SILENT = frozenset((
     "custom", "label", "session_info", "title_change", "credential_pin", "ttsr_injection", "service_tier_change",
     "model_change",
+))  # fmt: skip
+# Lines that `pi --mode json` prints as well: their content is in a `message_end`, or is for the screen.
+PRINTED = frozenset((
+    "agent_start", "agent_end", "turn_start", "turn_end", "message_start", "message_update", "tool_execution_start",
+    "tool_execution_update", "tool_execution_end", "auto_retry_start", "auto_retry_end", "queue_update",
 ))  # fmt: skip
 UNFINISHED = ("error", "aborted")  # stop reasons of responses that no later prompt holds
 STOP_REASONS = {"toolUse": "tool_use", "stop": "end_turn", "length": "max_tokens"}
@@ -269,7 +274,7 @@ def usage_of(usage: PiUsage | None, dialect: str | None) -> Usage | None:
     counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
     if usage is None or not any(counts):
         return None
-    recorded = recorded_dollars((raw_members(bytes(usage.cost)) or {}).get("total", b""))
+    recorded = recorded_dollars(members_at(usage.cost).get("total", b""))
     return usage_without_cached_input(
         *counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h, recorded=recorded
     )

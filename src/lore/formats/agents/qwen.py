@@ -36,7 +36,7 @@ from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.mask import mask
 from lore.model.state import Sign
 
@@ -124,11 +124,11 @@ class QwenCode(LogReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in islice(nonblank_lines(head), _HEAD_LINES):
-            record = raw_members(line) or {}
+            record = members_at(line)
             has_names = record.keys() >= {"uuid", "parentUuid", "sessionId", "type"}
             if not has_names or text_in(record["type"]) not in TYPES:
                 return False
-            message = raw_members(record.get("message", b"")) or {}
+            message = members_at(record, "message")
             if "systemPayload" in record or message.keys() >= {"role", "parts"}:
                 return True
             if "message" in record:
@@ -295,7 +295,7 @@ class QwenCode(LogReader):
         history, session = _contents(payload.history), self.session
         system, tools = payload.system_instruction, payload.tools
         if opens(system) != '"':
-            blocks = google.content_of(Raw((raw_members(bytes(system)) or {}).get("parts", b"null"))).blocks
+            blocks = google.content_of(Raw(members_at(system).get("parts", b"null"))).blocks
             texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
             system = Raw(encode("\n".join(texts))) if texts else NULL
         tools = tools if tools and all(opens(tool) == "{" for tool in tools) else None

@@ -31,11 +31,11 @@ from lore.formats.claude.chain import ClaudeChain, RecordGraph
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, PromptFacts
 from lore.formats.claude.thinking import stated_thinking
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import item_name, opens, text_in
+from lore.formats.values import item_name, opens, text_at, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, TextBlock, is_absent
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.ledger import UnloggedWork
 from lore.model.state import Sign, bounded_names
 from lore.model.turn import parse_verdict
@@ -194,10 +194,10 @@ class ClaudeCode(LogReader):
 
     def _read_title(self, kind: str) -> None:
         """Read a title. The user's wins over the model's; a summary may be that of another session."""
-        members = raw_members(self.session.line.data) or {}
+        members = members_at(self.session.line.data)
         title = text_in(members.get(records.TITLES[kind], b""))
         if kind == "summary":
-            self._summaries[text_in(members.get("leafUuid", b""))] = title
+            self._summaries[text_at(members, "leafUuid")] = title
         elif title and (kind == "custom-title" or not self._has_own_title):
             self._has_own_title = kind == "custom-title"
             self._set_title(title)
@@ -212,7 +212,7 @@ class ClaudeCode(LogReader):
 
         The records of stream-json count the output before it is complete.
         """
-        session, result = self.session, raw_members(self.session.line.data) or {}
+        session, result = self.session, members_at(self.session.line.data)
         for name, chain in sorted(self._chains.items(), key=lambda pair: pair[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
@@ -402,7 +402,7 @@ class ClaudeCode(LogReader):
                 chain.calls[part.id] = item
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
-                    arguments = raw_members(bytes(part.input)) or {}  # its name has one of two spellings
+                    arguments = members_at(part.input)  # its name has one of two spellings
                     names = records.names_in(arguments, "skill") or records.names_in(arguments, "command")
                     session.signal(Sign("skill", bounded_names(names)))
                     chain.expands = next(iter(bounded_names(names)), "")

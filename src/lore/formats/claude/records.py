@@ -19,11 +19,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.http import visible_value
-from lore.formats.values import Parts, count_in, opens, text_in
+from lore.formats.values import Parts, count_in, opens, text_at, text_in
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, RawBlock, TextBlock, is_absent
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import array, members_at
 from lore.model.mask import cut_masked
 from lore.model.state import LONGEST, QUOTED, Sign, bounded_names
 
@@ -216,7 +216,8 @@ def is_record(line: bytes) -> bool:
         line.decode("utf-8")
         record = decode_record(line)
         is_answer = record.type == "assistant" and record.message is not None and not is_absent(record.message.usage)
-        return record.type in _TYPES if has_id else is_answer
+        is_named = record.type != "system" or record.uuid is not None  # Droid prints such a record without an id
+        return record.type in _TYPES and is_named if has_id else is_answer
     except (ValueError, RecursionError):
         return False
 
@@ -252,7 +253,7 @@ def parts_of(content: list[Known] | Raw) -> Sequence[Part]:
 def fork_source(record: ClaudeRecord) -> str:
     """Return the session that a fork copied the record from; empty if the session wrote it itself."""
     fork = record.forked_from
-    return "" if is_absent(fork) else text_in((raw_members(bytes(fork)) or {}).get("sessionId", b""))
+    return "" if is_absent(fork) else text_at(members_at(fork), "sessionId")
 
 
 @lru_cache(64)
@@ -266,7 +267,7 @@ def format_setting(raw: bytes) -> str:
 
 def prompt_item(uuid: str, record: ClaudeRecord, parts: Sequence[Part]) -> items.UserMessage:
     """Return a user's message of one text or several parts, with its source: a person, the scheduler or the client."""
-    kind = b"" if is_absent(record.origin) else (raw_members(bytes(record.origin)) or {}).get("kind", b"")
+    kind = b"" if is_absent(record.origin) else members_at(record.origin).get("kind", b"")
     is_scheduled = kind == b'"task-notification"'
     source = "context_injection" if record.is_meta else "tick" if is_scheduled else "user"
     content = message_of(record).content
@@ -409,7 +410,7 @@ def signals_of_result(content: Raw) -> Iterator[Sign]:
     """Yield the signals of a result that is a list: tools that a search found, images."""
     head = head_of(content)
     if b'"tool_reference"' in head:
-        blocks = [raw_members(block) or {} for block in array(bytes(content))]
+        blocks = [members_at(block) for block in array(bytes(content))]
         is_sound = all(block.get("type", b"")[:1] == b'"' for block in blocks)
         tools = [block for block in blocks if block.get("type") == b'"tool_reference"' and is_sound]
         yield Sign("tool-reference", bounded_names(name for block in tools for name in names_in(block, "tool_name")))
@@ -422,7 +423,7 @@ def signals_of_attachment(attachment: bytes, entrypoint: bytes = b"") -> Iterato
 
     `entrypoint` is the program that ran the client: only its desktop app has a preview.
     """
-    attached = raw_members(attachment) or {}
+    attached = members_at(attachment)
     name = _ATTACHMENTS.get(attached.get("type", b"").strip(b'"').decode("utf-8", "replace"))
     hooks = names_in(attached, "hookName")
     if name is None:
@@ -447,7 +448,7 @@ def signals_of_attachment(attachment: bytes, entrypoint: bytes = b"") -> Iterato
 def refusals(subtype: str | None, line: bytes) -> Iterator[Sign]:
     """Yield the signal that a model refused and the client asked another one (anthropics/claude-code#67009)."""
     if subtype == "model_refusal_fallback":
-        members = raw_members(line) or {}
+        members = members_at(line)
         models = (names_in(members, key) for key in ("originalModel", "fallbackModel"))
         before, after = (next(iter(bounded_names(names)), "") for names in models)
         yield Sign("refusal", before=before, after=after)
@@ -464,8 +465,8 @@ def subagent_of_result(answer: Raw) -> tuple[str, int]:
     """Return the subagent that a tool's result is of, and its tokens; no name if it is of another tool."""
     if is_absent(answer) or not bytes(memoryview(answer)[:_ANSWER_BYTES]).startswith(_SUBAGENT_ANSWERS):
         return "", 0
-    members = raw_members(bytes(answer)) or {}
-    return text_in(members.get("agentId", b"")), count_in(members.get("totalTokens", b"")) or 0
+    members = members_at(answer)
+    return text_at(members, "agentId"), count_in(members.get("totalTokens", b"")) or 0
 
 
 def subagent_of_notice(line: bytes) -> tuple[str, int]:

@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.contents import object_of
-from lore.formats.values import blocks_in, text_in
+from lore.formats.values import blocks_in, text_at
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, Block, Item, RawBlock, TextBlock, is_absent
-from lore.model.jsonslice import array, is_json, raw_members
+from lore.model.jsonslice import array, is_json, members_at, raw_members
 from lore.model.state import LONGEST, Sign, bounded_names
 
 _SIGNALS = {  # by signal: the fields of a context that it reports
@@ -190,7 +190,7 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
     if kind == "agent_message":
         return items.UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
     if kind in _CLIENT_ITEMS:
-        members = raw_members((raw_members(raw) or {}).get("payload", raw)) or {}
+        members = members_at(members_at(raw).get("payload", raw))
         item = object_of({name: value for name, value in members.items() if name not in _UNSENT})
         return items.UserMessage(uuid, blocks=(RawBlock(Raw(item), _DIALECT),), source="context_injection")
     return items.OpaqueItem(uuid, Raw(raw))
@@ -221,7 +221,7 @@ def output_of(payload: CodexPayload) -> Raw:
         case b"[":
             return Raw(msgspec.json.encode(blocks_in(output)))
         case b"{":  # older: the text as `content`, and whether the tool succeeded
-            content = (raw_members(bytes(output)) or {}).get("content", b"")
+            content = members_at(output).get("content", b"")
             return Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
         case _:
             return Raw(b'""')
@@ -229,7 +229,7 @@ def output_of(payload: CodexPayload) -> Raw:
 
 def is_deferred(tool: Raw | bytes) -> bool:
     """Return whether the prompt lacks a tool, or all tools of a namespace, until a tool search finds it."""
-    members = raw_members(bytes(tool)) or {}
+    members = members_at(tool)
     inner = _tools_in(members)
     if inner:
         return all(map(is_deferred, inner))
@@ -258,8 +258,8 @@ def signal_of_search(payload: CodexPayload) -> Sign:
     """Return the `tool-reference` signal of a tool search's result, with the names of the tools that it found."""
     tool_names: list[str] = []
     for tool in _tools_in({"tools": bytes(payload.tools)}):
-        members = raw_members(tool) or {}
-        name = text_in(members.get("name", b""))
-        names = [text_in((raw_members(inner) or {}).get("name", b"")) for inner in _tools_in(members)]
+        members = members_at(tool)
+        name = text_at(members, "name")
+        names = [text_at(members_at(inner), "name") for inner in _tools_in(members)]
         tool_names += [f"{name}__{inner}" for inner in names if inner] or [name]
     return Sign("tool-reference", bounded_names(tool_names))

@@ -33,12 +33,12 @@ from lore.formats.builder import LogReader, SessionBuilder
 from lore.formats.codex import items
 from lore.formats.codex.items import ContextField, signals_of_context
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import count_in, opens, text_in
+from lore.formats.values import count_in, opens, text_at, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_blank
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.mask import mask
 from lore.model.providers import named_provider
 from lore.model.state import Sign
@@ -187,6 +187,7 @@ class CodexSession(SessionBuilder):
 
 _SINCE_ITEMS_FIRST = re.compile(r"0\.(?:9[89]|\d{3,})\.|[1-9]")  # versions
 _LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
+_CLIENT_TEXT = "client"  # the name of messages that the client wrote
 _TIMED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7")  # a UUID of version 7 begins with its time
 
 CodexSums: TypeAlias = tuple[int, int, int]  # input, cached input, output
@@ -210,15 +211,13 @@ class Codex(LogReader):
         self._provider = ""
         self._context: dict[str, ContextField] = {}
         self._items = 0  # made so far
-        self._prompts: list[int] = []  # the index in the history to which a rollback of each prompt cuts
-        self._contextual = 0  # messages of the client since the latest other item
         self._sums: CodexSums | None = None  # of usage
         self._tokens: int | None = None  # of the latest request and response
         self._recorded: str | None = None  # the response of the latest usage record
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        members = raw_members(next(nonblank_lines(head), b"")) or {}
+        members = members_at(next(nonblank_lines(head), b""))
         if not members.keys() >= {"type", "payload"} or members["payload"][:1] != b"{":
             return False
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
@@ -240,9 +239,7 @@ class Codex(LogReader):
             case "compacted":
                 self._compact(_COMPACTED(payload))
             case "token_usage_record":
-                usage_record = _USAGE(payload)
-                if not is_inherited:
-                    self._read_usage(usage_record)
+                self._read_usage(_USAGE(payload), is_inherited=is_inherited)
             case "inter_agent_communication":
                 self._add_input(items.message_of(payload))
             case kind if kind not in items.SILENT:
@@ -270,10 +267,8 @@ class Codex(LogReader):
         session.setting("client-version", session.version)
         self._thread, self._root = meta.id, meta.forked_from_id or meta.id
         self._start = meta.subagent_history_start_ordinal or 0
-        base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
-        source = (raw_members(bytes(meta.source)) or {}).get("subagent", b"")
-        spawned = raw_members((raw_members(source) or {}).get("thread_spawn", b"")) or {}
-        spawner = text_in(spawned.get("parent_thread_id", b"")) or None
+        base = text_at(members_at(meta.history_base), "thread_id") or None
+        spawner = text_at(members_at(meta.source, "subagent", "thread_spawn"), "parent_thread_id") or None
         served = meta.model_provider or ""
         if named_provider(served) or served in _LOCAL:  # people give their own names to proxies
             self._provider = served
@@ -295,7 +290,7 @@ class Codex(LogReader):
         if bytes(context.get("model", NULL))[:1] == b'"':
             session.model = text_in(context["model"])  # without lone surrogates, which cannot be written again
         # a fork's copy keeps the ids of its turns, which are older than that of the thread
-        turn = text_in(context.get("turn_id", b""))
+        turn = text_at(context, "turn_id")
         is_timed = _TIMED_ID.match(turn) and _TIMED_ID.match(thread)
         is_inherited = self._root != self._thread and is_timed and turn < thread
         session.call = e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None
@@ -339,24 +334,20 @@ class Codex(LogReader):
             return
         if isinstance(item, OpaqueItem):
             session.problem(Code.UNKNOWN_RECORD, f"unknown item type {mask(payload.type)[:60]!r}; kept as opaque")
-        is_contextual = is_prompt = False
+        is_client = is_prompt = False
         if isinstance(item, UserMessage):
             is_developer = payload.role == "developer"
             beginning = items.DEVELOPER_TEXT if is_developer else items.CLIENT_TEXT
-            is_contextual = items.has_text_like(item.blocks or (), beginning)
-            is_prompt = not is_contextual and not is_developer
-            if is_prompt:
-                self._prompts.append(len(session.history) - (self._contextual if self._prompts else 0))
-        self._contextual = self._contextual + 1 if is_contextual else 0
+            is_client = items.has_text_like(item.blocks or (), beginning)
+            is_prompt = not is_client and not is_developer
         self._items += 1
-        session.add_message(item, is_prompt=is_prompt)
+        session.add_message(item, is_prompt=is_prompt, name=_CLIENT_TEXT if is_client else "")
 
     def _compact(self, compacted: _CodexCompacted) -> None:
         session = self._session
         session.end_responses()
         is_older = compacted.replacement_history is None  # the prompts stay, and a summary
         prompts = [message for message in session.history if message.is_prompt] if is_older else []
-        self._prompts, self._contextual = list(range(len(prompts))), 0
         message = compacted.message  # newer compactions leave it empty
         summary = message if opens(message) == '"' and not is_blank(message) else NULL
         session.compact(f"compaction-{self._items + 1}", prompts, pre_tokens=self._tokens, summary=summary)
@@ -364,6 +355,16 @@ class Codex(LogReader):
             payload = items.payload_of(raw)
             if payload.type not in items.NEVER_SENT:
                 self._add_item(payload, raw)
+
+    def _roll_back(self, count: int) -> None:
+        """Remove the last prompts, each with the client's messages directly before it, except before the first one."""
+        history = self._session.history
+        prompts = [at for at, message in enumerate(history) if message.is_prompt]
+        if count and prompts:
+            at = prompts[-min(count, len(prompts))]
+            while at > prompts[0] and history[at - 1].name == _CLIENT_TEXT:
+                at -= 1
+            self._session.rewind_to(at)
 
     # events and usage
 
@@ -377,12 +378,7 @@ class Codex(LogReader):
                     self._sums = _sums_of(event.info.total_token_usage)
             case "thread_rolled_back":
                 session.end_responses()
-                count = count_in(event.num_turns) or 0
-                removed = self._prompts[-count:] if count else []
-                if removed:
-                    del self._prompts[-len(removed) :]
-                    session.rewind_to(removed[0])
-                    self._contextual = 0
+                self._roll_back(count_in(event.num_turns) or 0)
             case "thread_name_updated" if not is_inherited:
                 session.emit(e.SessionChanged(title=text_in(event.thread_name), at=session.at))
             case "turn_aborted" | "error" | "stream_error" if not is_inherited:
@@ -425,9 +421,9 @@ class Codex(LogReader):
         detail = f"the sums grew by {more} more than the last response was billed: a bill is not in the log"
         self._session.problem(Code.UNKNOWN_ID, detail)
 
-    def _read_usage(self, record: _CodexUsageRecord) -> None:
+    def _read_usage(self, record: _CodexUsageRecord, *, is_inherited: bool) -> None:
         usage, name = record.usage, record.response_id or f"line-{self._session.line.number}"
-        if usage is None or name == self._recorded:
+        if is_inherited or usage is None or name == self._recorded:
             return
         # The first version that wrote these records wrote the screen's counts of the same response before them.
         is_copy = self._recorded is None and not self._session.waiting and usage.total_tokens == self._tokens

@@ -10,8 +10,9 @@ title); rows of compactions name what started them.
 A checkpoint is written when a session goes idle; it states the session's cost so far, and from version 1.0.83 on the
 latest request of each conversation and model, with hashes of its prompt (`promptCacheBreakState`); its counts hold over
 the database's. The sums at the end are of the requests since the client began to count, which it does again when it
-starts and when it compacts a session; they may include requests that the log does not hold. A later source ends a turn
-again, with more of its usage; sources that contradict each other are a problem.
+starts and when it compacts a session; they may include requests that the log does not hold. If requests have no counts
+of their own, the rest of the sums is a further pass (`RUN`) of the last one. A later source ends a turn again, with
+more of its usage; sources that contradict each other are a problem.
 
 Sources: as in `reader.py`; public readers of `promptCacheBreakState` (September and October 2026): hashes are 12 hex
 digits of SHA-256, `prompt_tokens` include cached tokens, `model_call_id` is the `apiCallId` of the response,
@@ -21,7 +22,7 @@ public reader (October 2026); an AI credit costs a cent: GitHub's page on usage-
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -316,7 +317,8 @@ class UsageReporter:
             message = f"two sources disagree about {mask(request.ids[0])[:80]!r}: {detail}"
             self.session.problem(Code.UNKNOWN_ID, message)
         if noted.read_tokens is not None:
-            last.usage = replace(noted, output_tokens=usage.output_tokens, recorded=usage.recorded)
+            stated = {"iterations": usage.iterations, "recorded": usage.recorded}
+            last.usage = replace(noted, output_tokens=usage.output_tokens, **stated)
         last.hashes = request.hashes
         self.end_turn(chain, last)
 
@@ -341,7 +343,10 @@ class UsageReporter:
     # sums at the end
 
     def read_shutdown(self, shutdown: CopilotTotals) -> None:
-        """Compare the client's sums with `summed`, which is emptied; a sum of one request completes its turn."""
+        """Compare the client's sums with `summed`, which is emptied.
+
+        A sum of one request completes its turn; what else is known only as a sum is a further pass of the last turn.
+        """
         metrics = shutdown.model_metrics or {}
         for model, sums in metrics.items():
             usages, usage, requests = self.summed.get(model), sums.usage, count_in(sums.requests.get("count", NULL))
@@ -360,9 +365,29 @@ class UsageReporter:
                 client_sums, log_sums = _describe_sums(requests, stated), _describe_sums(len(usages), logged)
                 message = f"{model}: {client_sums} by the sums at the end, {log_sums} in the log: one is incomplete"
                 self.session.problem(Code.UNKNOWN_ID, message)
+            elif last is not None and (run := self._sum_of_unknown(usage, usages.values())) is not None:
+                run = replace(run, kind=e.RUN, model=None if last.model == model else model)
+                last.usage = replace(last.usage, iterations=(*last.usage.iterations, run))
+                self.end_turn(name, last)
         self.summed = {}
         requests = sum(count_in(sums.requests.get("count", NULL)) or 0 for sums in metrics.values())
         self._record_cost(shutdown.total_nano_aiu, shutdown.total_premium_requests, requests or None)
+
+    def _sum_of_unknown(self, stated: CopilotCounts, usages: Collection[e.Usage]) -> e.Usage | None:
+        """Return the stated sum of a model's requests without the counts that are known; None if all are."""
+        prompts = [usage for usage in usages if usage.read_tokens is not None]
+        if len(prompts) == len(usages) or stated.input_tokens is None or stated.cache_read_tokens is None:
+            return None
+        read, write = (sum(getattr(usage, name) or 0 for usage in prompts) for name in ("read_tokens", "write_tokens"))
+        whole = read + write + sum(usage.uncached_tokens or 0 for usage in prompts)
+        output = (stated.output_tokens or 0) - sum(usage.output_tokens or 0 for usage in usages)
+        counts = (
+            stated.input_tokens - whole,
+            output,
+            stated.cache_read_tokens - read,
+            (stated.cache_write_tokens or 0) - write,
+        )
+        return self._usage(CopilotCounts(*counts)) if min(counts) >= 0 else None
 
     def report_missing(self) -> None:
         """Report the requests of the log for which the database has no row."""

@@ -27,12 +27,12 @@ from lore.formats.base import Read
 from lore.formats.builder import LogReader
 from lore.formats.copilot.bills import OPENING, Answer, CopilotChain, CopilotCounts, CopilotTotals, UsageReporter
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import opens, text_in
+from lore.formats.values import opens, text_at, text_in
 from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import text_of
 from lore.model.items import NULL, Block, is_absent, is_blank
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.state import Sign
 
 # Beginnings of the types of lines about the screen, hooks, permissions and the client's own state. The text of a skill
@@ -161,8 +161,8 @@ class Copilot(LogReader):
         for line in nonblank_lines(head):
             if line.startswith(OPENING):  # lore alone writes this
                 return True
-            members = raw_members(line) or {}
-            kind = text_in(members.get("type", b""))
+            members = members_at(line)
+            kind = text_at(members, "type")
             is_known = kind in _KINDS or kind.startswith(_SILENT)
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
@@ -205,7 +205,7 @@ class Copilot(LogReader):
             case "abort":
                 session.signal(Sign("interrupt"))
             case "skill.invoked":
-                name = (raw_members(bytes(record.data)) or {}).get("name", b"")
+                name = members_at(record.data).get("name", b"")
                 session.signal(Sign("skill", (text_of(name),) if opens(name) == '"' else ()))
             case "subagent.started":
                 start = _CHANGE(record.data)
@@ -384,7 +384,7 @@ def _decode_line(data: bytes) -> _CopilotLine:
     try:
         return _LINE(data)
     except ValueError:
-        kind = text_in((raw_members(data) or {}).get("type", b""))
+        kind = text_at(members_at(data), "type")
         if kind.startswith(_SILENT):
             return _CopilotLine(kind)
         raise

@@ -27,10 +27,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from lore.formats import values
 from lore.formats.bills import decode_usage
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
@@ -43,7 +43,7 @@ from lore.model.canonical import encode, printable
 from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.items import NULL, Block, RawBlock, Status, TextBlock, ThinkingBlock, ToolCall, UserMessage, blocks_of
-from lore.model.jsonslice import array, is_json, raw_members
+from lore.model.jsonslice import array, is_json, members_at, raw_members
 from lore.model.limits import OPEN_CALLS
 from lore.model.mask import cut_masked
 from lore.model.state import CHATS
@@ -114,10 +114,10 @@ def texts_of(content: Raw) -> list[Raw]:
 def _read_part(raw: Raw) -> Part:
     if opens(raw) == '"':
         return TextBlock(raw)
-    members = raw_members(bytes(raw)) or {}
-    match text_in(members.get("type", b"")):
+    members = members_at(raw)
+    match text_at(members, "type"):
         case "thinking" if (text := members.get("thinking", b""))[:1] == b'"':
-            return ThinkingBlock(Raw(text), text_in(members.get("signature", b"")) or None)
+            return ThinkingBlock(Raw(text), text_at(members, "signature") or None)
         case "tool_use" | "tool-call":
             return _call_in(members, text_at(members, "id", "toolCallId"))
         case "tool_result":
@@ -138,8 +138,8 @@ def _result_of_ai_sdk(members: Members) -> _ChatResult:
     """Return a result of the AI SDK; the model gets only its value."""
     output = members.get("output", b"null")
     output = members.get("result", b"null") if output == b"null" else output
-    typed = raw_members(output) or {}
-    kind, value = text_in(typed.get("type", b"")), typed.get("value", b"null")
+    typed = members_at(output)
+    kind, value = text_at(typed, "type"), typed.get("value", b"null")
     has_value = bool(kind) and value != b"null"
     if has_value:
         output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with
@@ -153,9 +153,7 @@ def output_of(content: Raw) -> Raw:
         case '"':
             return content
         case "[":
-            blocks = [block_in(raw) for raw in _LIST(content)]
-            alone = blocks[0] if len(blocks) == 1 else None
-            return alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(blocks))
+            return values.result_of([block_in(raw) for raw in _LIST(content)])
         case "n" | "":
             return Raw(b'""')
         case _:
@@ -196,7 +194,7 @@ def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> lis
 def _calls_in_text(value: Raw) -> list[Part]:
     """Return the calls that a text holds as JSON, an object or a list of them; none if it holds anything else."""
     text = text_in(value).encode("utf-8", "backslashreplace")
-    functions = [raw_members(raw) or {} for raw in (elements_of(text) if text[:1] == b"[" else [text])]
+    functions = [members_at(raw) for raw in (elements_of(text) if text[:1] == b"[" else [text])]
     calls = [_call_in(function, "") for function in functions]
     return list[Part](calls) if all(call.name for call in calls) else []
 
@@ -332,7 +330,7 @@ class Chat(LogReader):
     def _read_answer(self, message: Members, uuid: str, *, has_calls_in_text: bool) -> None:
         open_calls = self._conversation.open
         items = split_response(parts_of_answer(message, has_calls_in_text=has_calls_in_text), uuid, uuid)
-        metadata = raw_members(message.get("response_metadata", b"")) or {}
+        metadata = members_at(message, "response_metadata")
         self._start_turn(text_at(message, "model") or text_at(metadata, "model_name", "model") or None)
         for item in items:
             if type(item) is ToolCall and item.status == "running":

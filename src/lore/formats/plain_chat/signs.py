@@ -26,9 +26,9 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.documents import ElementCutter
 from lore.formats.http import ANSWERS, FIELDS, KEPT
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import text_in
+from lore.formats.values import text_at, text_in
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, raw_members
+from lore.model.jsonslice import array, members_at, raw_members
 
 Role: TypeAlias = Literal["system", "user", "assistant", "call", "tool", ""]
 # Dumps of chats have words of their own for roles, in any spelling.
@@ -60,7 +60,7 @@ def unwrap_langchain(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """Return a message that LangChain packed as `{type, data}` in the shape of others."""
     if set(members) != {"type", "data"}:
         return members
-    return {**(raw_members(members["data"]) or {}), "type": members["type"]}
+    return {**members_at(members["data"]), "type": members["type"]}
 
 
 def is_message(members: Mapping[str, bytes]) -> bool:
@@ -120,7 +120,7 @@ def is_document(head: bytes) -> bool:
     begin = raw_members(cutter.begin + b"]}") if cutter.begin is not None else None
     if cutter.is_whole or not elements or begin is None or not list_in(begin):
         return False
-    roles = {text_in((raw_members(element) or {}).get("role", b"")) for element in elements}
+    roles = {text_at(members_at(element), "role") for element in elements}
     may_be_request = "messages" in begin and begin.keys() <= FIELDS and roles <= _API_ROLES
     return not may_be_request and _are_chats(elements)
 
@@ -135,11 +135,11 @@ def is_data_set(head: bytes) -> bool:
     lines = (line.data for line in ElementCutter([head], ("",))) if text[:1] == b"[" else nonblank_lines(head)
     prompts = [b""]
     for piece in islice(lines, _FIRST):
-        members = raw_members(piece) or {}
+        members = members_at(piece)
         listed = members.get(next((name for name in LISTS if name in members), ""), b"")
         if listed[:1] != b"[" or any(name in _RECORDED or name.lower().endswith("id") for name in members):
             return False
-        messages = [(raw_members(message) or {}, message) for message in array(listed)]
+        messages = [(members_at(message), message) for message in array(listed)]
         first = next((message for each, message in messages if role_of(each) != "system"), b"")
         if first in (b"", prompts[-1]) or any(not _ANSWERED.isdisjoint(each) for each, _ in messages):
             return False

@@ -16,8 +16,8 @@ import re
 from typing import TypeAlias
 
 from lore.formats.lines import nonblank_lines
-from lore.model.canonical import decode
-from lore.model.jsonslice import array, is_json, raw_members
+from lore.formats.values import text_in
+from lore.model.jsonslice import array, is_json, members_at, raw_members
 from lore.recording import filesystem
 
 _CODEX_ID = re.compile(r"([0-9a-f]{8}-[0-9a-f-]{27})\.jsonl(?:\.zst)?$")
@@ -106,24 +106,19 @@ def of_codex(path: str) -> KeptBeside:
 
 def text_at_path(members: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
     """Return the text at a path of members of a record; None for another value."""
-    for name in names[:-1]:
-        value = (members or {}).get(name, b"")
-        members = raw_members(value) if value[:1] == b"{" else None
-    value = (members or {}).get(names[-1], b"")
+    *above, last = names
+    value = (members_at(members or {}, *above) if above else members or {}).get(last, b"")
     return decoded_path(value) if value[:1] == b'"' else None
 
 
 def decoded_path(value: bytes) -> str | None:
     """Return a JSON string that can be a path or a name; None for another value."""
-    try:
-        text = decode(value)
-    except ValueError:
-        return None
-    return text if isinstance(text, str) and text and len(text) <= _LONGEST else None
+    text = text_in(value)
+    return text if 0 < len(text) <= _LONGEST else None
 
 
 def _object_in(path: str) -> dict[str, bytes]:
-    return raw_members(filesystem.small_file(path)) or {}
+    return members_at(filesystem.small_file(path))
 
 
 def _text_in_list(path: str, key: str, identifier: str, name: str) -> str | None:

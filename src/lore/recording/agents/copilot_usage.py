@@ -18,7 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from lore.model.canonical import text_of
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.recording.agents import databases
 
 MOST_ROWS = 30_000  # of a session: one for each request
@@ -39,8 +39,8 @@ def usage_lines(path: str, first: bytes) -> Iterator[bytes]:
 
     `MOST_ROWS` rows are read at most, in the order of requests.
     """
-    start = raw_members(first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]) or {}
-    session, database = (raw_members(start.get("data", b"")) or {}).get("sessionId", b""), database_of(path)
+    start = members_at(first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0])
+    session, database = members_at(start, "data").get("sessionId", b""), database_of(path)
     if start.get("type") != b'"session.start"' or session[:1] != b'"' or not database:
         return
     rows, problem = list[UsageRow](), ""

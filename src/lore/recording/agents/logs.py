@@ -115,8 +115,11 @@ AGENTS: tuple[Agent, ...] = (
     Agent("pi", "pi", ("pi",), (
         Logs(("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions"), ("*.jsonl",),
              project=_pi_name),
-        Logs(("~/.openclaw/agents/*/sessions",), ("*.jsonl",)),
     ), folder_at=(("cwd",),)),
+    Agent("openclaw", "OpenClaw", ("pi",), (
+        Logs(("$OPENCLAW_STATE_DIR/agents/*/sessions", "~/.openclaw/agents/*/sessions"),
+             ("*.jsonl", "*.jsonl.reset.*", "*.jsonl.deleted.*")),
+    )),
     Agent("oh-my-pi", "oh-my-pi", ("pi",), (Logs(("~/.omp/agent/sessions",), ("*.jsonl",)),)),
     Agent("opencode", "OpenCode", ("opencode",), (
         Logs(("$OPENCODE_DB",), ("*",), deep=False),

@@ -27,7 +27,7 @@ import msgspec
 from lore.errors import LoreError
 from lore.formats.agents.opencode import OpenCodeSession
 from lore.formats.beginning import SQLITE
-from lore.formats.values import LATEST_MS
+from lore.formats.values import LATEST_MS, count_in
 from lore.model import jsonslice
 from lore.model.canonical import encode
 from lore.model.mask import cut_masked
@@ -264,7 +264,7 @@ def _messages(path: str) -> str:
 
 def storage_stream(path: str) -> Iterator[bytes]:
     """Yield a session of a storage folder, the members of its own file in the order that an export has."""
-    members = jsonslice.raw_members(filesystem.small_file(path)) or {}
+    members = jsonslice.members_at(filesystem.small_file(path))
     info = {key: members.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in members}
     info.setdefault("slug", b'""')
     folder = _messages(path)
@@ -284,9 +284,6 @@ def _objects(folder: str, kind: str) -> Iterator[tuple[str, bytes]]:
             yield stem, _with_id(stem, filesystem.small_file(os.path.join(folder, name)), kind)
 
 
-def _created(message: bytes) -> float:
+def _created(message: bytes) -> int:
     """Return when a message was made, in ms; 0 if unknown."""
-    try:
-        return float(json.loads(message)["time"]["created"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return 0.0
+    return count_in(jsonslice.members_at(message, "time").get("created", b""), LATEST_MS) or 0
