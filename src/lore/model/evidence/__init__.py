@@ -186,6 +186,7 @@ class FirstWithoutThinking(EvidenceFact, frozen=True):
     words = (
         "no answer to the first prompt contains thinking: with this client version and model the next read is smaller"
     )
+    fix_word = "version"
 
 
 class ThinkingOmitted(EvidenceFact, frozen=True):
