@@ -415,12 +415,6 @@ def test_longer_lifetime_is_advised_only_if_it_would_last(after, can_help):
     assert ("a longer cache lifetime" in finding.fix or "Ask for a longer" in finding.fix) is can_help
 
 
-@each("read, kind", [(9_999, "unattributable"), (10_093, "waste"), (10_128, "waste"), (10_129, "unattributable")])
-def test_read_of_head_and_little_more_confirms_found_tools(read, kind):
-    lead = dropped(opened(), read, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),))
-    assert (lead.code, lead.kind) == ("LORE124", kind)
-
-
 def test_tools_that_a_search_found_advise_an_update():
     talk = opened()
     dropped(talk, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),), verdict="tools_changed")

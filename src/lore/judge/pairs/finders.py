@@ -37,12 +37,14 @@ from lore.prefix.purpose import asks_for_summary, begins_user_turn, quoted_share
 
 if TYPE_CHECKING:
     from lore.cache.transcript_signals import Signal
+    from lore.model.state import Sign
 
 _TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls after a tool search were counted
 SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed, if it had some
 _UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, in addition to thoughts
 _WITHOUT_REASONING = 0.95  # of a prompt that is left at least if it lacks reasoning (6 of 6 in GLM-5.1: 0.96 to 0.99)
 _WHOLE = 0.9  # the share of a conversation's texts from which on a request for a summary sends all of it
+_LEAST_BYTES = 2  # of a token of a tool's result
 _SHRANK_AT_ALL = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
 
 
@@ -265,12 +267,23 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
     sign, state = facts.sign(name), facts.state
     if sign is None or state is None or state.implicit:
         return None
-    fall = find_fall(
-        name, at_prompt=state.grown.prompted, is_first=name not in facts.tallies, version=sign.version,
+    is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
+    return find_signal(name, facts) if not is_counted or fell_in_most(facts, sign) else None
+
+
+def fell_in_most(facts: PairFacts, sign: Sign) -> bool:
+    """Return whether most reads after a sign fell in this version of the client, with this model."""
+    fall = facts.state and find_fall(
+        sign.name, at_prompt=facts.state.grown.prompted, is_first=sign.name not in facts.tallies, version=sign.version,
         model=normal_name(facts.current.model),
     )  # fmt: skip
-    is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
-    return find_signal(name, facts) if fall is not None or not is_counted else None
+    return fall is not None
+
+
+def tools_were_counted(facts: PairFacts, _: Cause) -> bool:
+    """Return whether most reads after a tool search fell in this version of the client."""
+    sign = facts.sign("tool-reference")
+    return sign is not None and fell_in_most(facts, sign)
 
 
 def find_resume(facts: PairFacts) -> e.Evidence | None:
@@ -436,10 +449,10 @@ def find_removed(facts: PairFacts) -> Cause | None:
 
     The code says what was probably left out: a tool result (`TOOL_RESULT_REWRITTEN`), or an image, which Claude Code
     may send as the path of a file from the next prompt on (anthropics/claude-code#91705); another agent's head
-    (`SESSION_CHANGED`); or it is unknown: below 1,000 tokens, in a read below the head, without a tool call, after a
-    resume. Providers of caches without breakpoints may omit content themselves: Gemini counts the thoughts since the
-    user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts that shrank in 8
-    chats; 35 had grown back by the next request).
+    (`SESSION_CHANGED`); or it is unknown: below 1,000 tokens, in a read below the head, after a resume, if all results
+    together are shorter. Providers of caches without breakpoints may omit content themselves: Gemini counts the
+    thoughts since the user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts
+    that shrank in 8 chats; 35 had grown back by the next request).
     """
     shrunk, state = _shrunk_total(facts, _SHRANK_AT_ALL) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
@@ -457,11 +470,10 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return Cause(Code.SESSION_CHANGED, None, other)
     if has_missed_head(facts):
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
-    if not shrunk.boundary and not facts.has_tool_call:
-        return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     if read_ends_at(facts, facts.signal("image")):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
-    if find_resume(facts) is not None:
+    is_short = not shrunk.boundary and facts.result_bytes < removed * _LEAST_BYTES
+    if is_short or find_resume(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     unsure = not shrunk.boundary and is_implicit and state is not None
     return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", replace(shrunk, unsure=unsure))
@@ -557,10 +569,9 @@ def verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
     return verdict is not None and can_lead(cause.code, cause.section, verdict.section)
 
 
-def read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
-    """Return whether the read is the head that other conversations keep in the cache, or up to `most` tokens more."""
-    head = None if facts.state is None else facts.state.shared_head
-    return head is not None and facts.read is not None and 0 <= facts.read - head <= most
+def read_head_alone(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the read is the head that other conversations keep in the cache."""
+    return facts.state is not None and facts.read is not None and facts.read == facts.state.shared_head
 
 
 def fell_each_time(facts: PairFacts, cause: Cause) -> bool:

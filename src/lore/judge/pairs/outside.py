@@ -64,7 +64,8 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if entries may have expired by it: over five minutes at breakpoints, else over half an hour.
 
     Half an hour also counts if neither usage nor a rule tells the lifetime, and a pause in which a request of unknown
-    usage may have read them. None if they surely had expired.
+    usage may have read them. If no more than the head was read, the shortest lifetime counts. None if they surely had
+    expired.
     """
     state, most = facts.state, entry_lifetime(facts)
     whole = _whole_pause(facts, most) if facts.unbilled else None
@@ -74,7 +75,9 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
     if not (is_implicit or (most is None and _has_unreported_writes(facts))) or find_expiry(facts) is not None:
         return None
     least = facts.least_lifetime if state is None else state.least_lifetime
-    pause = _expiry(facts, max(_OUTLIVED, least or 0.0) if is_implicit else counts.FIVE_MINUTES)
+    is_cold = state is not None and (facts.read or 0) <= (state.shared_head or 0)
+    shortest = max(_OUTLIVED, least or 0.0) if not least or not is_cold else least
+    pause = _expiry(facts, shortest if is_implicit else counts.FIVE_MINUTES)
     return None if pause is None else e.Paused(pause.seconds, None, most if is_implicit else counts.ONE_HOUR)
 
 
