@@ -190,16 +190,18 @@ def test_message_not_found_is_expiry_after_a_pause(after, code):
     assert dropped(opened(), verdict="previous_message_not_found", after=after).code == code
 
 
-@pytest.mark.parametrize(("after", "read", "code", "lifetime"), [
-    (600.0, 12_300, "LORE128", 300.0),  # the hour's part was read
-    (600.0, 10_000, "LORE301", None),  # the hour's part had not expired
-    (4000.0, 10_000, "LORE128", 3600.0),
-    (200.0, 12_300, "LORE301", None),
+@pytest.mark.parametrize(("after", "read", "calls", "code", "lifetime"), [
+    (600.0, 12_300, 1, "LORE128", 300.0),  # the hour's part was read
+    (600.0, 10_000, 1, "LORE301", None),  # the hour's part had not expired
+    (600.0, 10_000, 12, "LORE128", 300.0),  # it was out of the lookback's reach
+    (4000.0, 10_000, 12, "LORE128", 3600.0),
+    (200.0, 12_300, 1, "LORE301", None),
 ])  # fmt: skip
-def test_expiry_counts_lifetime_of_the_readable_entry(after, read, code, lifetime):
+def test_expiry_counts_lifetime_of_the_readable_entry(after, read, calls, code, lifetime):
     talk = opened(hour=True)
+    for _ in range(calls):
+        talk.use()
     talk.turn(bill(12_300, 2_000))  # five minutes
-    talk.use()
     talk.turn(bill(read, 14_600 - read), after=after)
     assert (talk.lead.code, getattr(talk.lead.evidence, "lifetime", None)) == (code, lifetime)
 

@@ -244,7 +244,6 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
         _prune_to(chain, event, uuids)
     size = len(chain.entries) - 1
     chain.pinned, chain.deltas = None, {}  # the next request states all knowledge in the system prompt
-    # what a client sends again as new items, such as Codex, is not counted as kept
     done = f"pruned {before - size} items and kept {size}" if size else f"replaced a history of {before} items"
     note_change(chain, Code.COMPACTION, f"{event.trigger} compaction {done}")
     if not unknown:

@@ -204,12 +204,11 @@ FALLS: tuple[EvidenceRule, ...] = (
             (e.RecordedChange(event.cause, event.detail) for event in facts.current.changes
              if event.cause == Code.TOOL_RESULT_REWRITTEN), None),
         "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12."),
-    EvidenceRule(Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_moved_hashes, "tools"),
-        "The client's own hashes of its tools differ.", ruled_out_by=_HEAD_READ),
-    EvidenceRule(Code.PREFIX_MOVED, partial(find.find_moved_hashes, "system"),
-        "The client's own hashes of its system differ.", ruled_out_by=_HEAD_READ),
-    EvidenceRule(Code.PREFIX_MOVED, partial(find.find_moved_hashes, "messages"),
-        "The client's own hashes of its messages differ.", ruled_out_by=_HEAD_MISSED),
+    *[EvidenceRule(code, partial(find.find_moved_hashes, section), "The client's own hashes differ.", ruled_out_by=out)
+      for code, section, out in (
+          (Code.TOOLS_ADDED_OR_REMOVED, "tools", _HEAD_READ), (Code.PREFIX_MOVED, "system", _HEAD_READ),
+          (Code.PREFIX_MOVED, "messages", _HEAD_MISSED),
+      )],
     EvidenceRule(Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
         "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",
         ruled_out_by=_HEAD_READ),
@@ -280,7 +279,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "
         "(facts/predictions.md), 22 of 22 fell in 348 other sessions, 5 of 5 in 480 more. In older versions 2 of 11.",
         "weak", ruled_out_by=_HEAD_READ,
-        confirmed_by=(find.tools_were_counted, find.read_head_alone, find.fell_each_time, find.verdict_agrees)),
+        confirmed_by=(find.fell_in_most, find.read_head_alone, find.fell_each_time, find.verdict_agrees)),
     EvidenceRule(Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
         "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
         "weak", confirmed_by=(find.fell_each_time, find.verdict_agrees), ruled_out_by=_HEAD_MISSED),

@@ -6,6 +6,7 @@ model B turn 4, so that turn 5, which asks A again, is compared with turn 3. The
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -343,8 +344,7 @@ class ResultSizes:
             return 0
         history = turn.basis.entries
         same = self._history.common(history)
-        while self._sums and self._sums[-1][0] >= same:
-            self._sums.pop()
+        del self._sums[bisect_left(self._sums, (same, 0)) :]
         size = self._sums[-1][1] if self._sums else 0
         for place, entry in enumerate(history.since(same), same):
             if isinstance(entry.item, ToolCall):

@@ -37,13 +37,13 @@ from lore.prefix.purpose import asks_for_summary, begins_user_turn, quoted_share
 
 if TYPE_CHECKING:
     from lore.cache.transcript_signals import Signal
-    from lore.model.state import Sign
 
 _TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls after a tool search were counted
 SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed, if it had some
 _UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, in addition to thoughts
 _WITHOUT_REASONING = 0.95  # of a prompt that is left at least if it lacks reasoning (6 of 6 in GLM-5.1: 0.96 to 0.99)
 _WHOLE = 0.9  # the share of a conversation's texts from which on a request for a summary sends all of it
+_SETTERS = frozenset(("/effort", "/model", "/config", "/clear"))  # commands after which a user's own choice may differ
 _LEAST_BYTES = 2  # of a token of a tool's result
 _SHRANK_AT_ALL = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
 
@@ -239,11 +239,16 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
 
 
 def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
-    """Return the evidence of a sign at the current turn, by its name (`model.state.SIGNS`)."""
-    sign = facts.sign(name)
+    """Return the evidence of a sign at the current turn, by its name (`model.state.SIGNS`).
+
+    A slash command may bring an effort of its own: `/code-review medium`. The next prompt is back at the session's.
+    """
+    sign, command = facts.sign(name), facts.sign("slash-command") if name == "effort" else None
     if sign is None:
         return None
     names = (*sign.names, *sign.removed)
+    if command is not None and not names and not _SETTERS & {*command.names}:
+        names = command.names
     parts = (name.split("__", 2) for name in names)  # `mcp__SERVER__TOOL`, as clients spell it
     servers = tuple(dict.fromkeys(part[1] for part in parts if len(part) == 3 and part[0] == "mcp"))
     if sign.name == "tools-delta":
@@ -268,22 +273,16 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
     if sign is None or state is None or state.implicit:
         return None
     is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
-    return find_signal(name, facts) if not is_counted or fell_in_most(facts, sign) else None
+    return find_signal(name, facts) if not is_counted or fell_in_most(facts, name=name) else None
 
 
-def fell_in_most(facts: PairFacts, sign: Sign) -> bool:
+def fell_in_most(facts: PairFacts, _: Cause | None = None, *, name: str = "tool-reference") -> bool:
     """Return whether most reads after a sign fell in this version of the client, with this model."""
-    fall = facts.state and find_fall(
-        sign.name, at_prompt=facts.state.grown.prompted, is_first=sign.name not in facts.tallies, version=sign.version,
+    sign, state = facts.sign(name), facts.state
+    return sign is not None and state is not None and None is not find_fall(
+        name, at_prompt=state.grown.prompted, is_first=name not in facts.tallies, version=sign.version,
         model=normal_name(facts.current.model),
     )  # fmt: skip
-    return fall is not None
-
-
-def tools_were_counted(facts: PairFacts, _: Cause) -> bool:
-    """Return whether most reads after a tool search fell in this version of the client."""
-    sign = facts.sign("tool-reference")
-    return sign is not None and fell_in_most(facts, sign)
 
 
 def find_resume(facts: PairFacts) -> e.Evidence | None:
@@ -459,16 +458,15 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return None
     removed = shrunk.tokens_before - shrunk.tokens_after
     is_implicit = state is None or state.implicit
-    if state is not None and state.thoughts is not None and removed <= state.thoughts + _UNCOUNTED:
-        return None
-    if is_implicit and facts.is_at_floor:
+    is_thoughts = state is not None and state.thoughts is not None and removed <= state.thoughts + _UNCOUNTED
+    if is_thoughts or (is_implicit and facts.is_at_floor):
         return None
     if removed <= SHRANK:
         return None if shrunk.boundary or is_implicit else Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     other = find_signal("instructions", facts)
     if other is not None and head_was_read(facts) is None:  # another agent has tools and a system prompt of its own
         return Cause(Code.SESSION_CHANGED, None, other)
-    if has_missed_head(facts):
+    if head_was_missed(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     if read_ends_at(facts, facts.signal("image")):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
@@ -520,29 +518,21 @@ def head_was_read(facts: PairFacts) -> RuledOut | None:
 
 
 def head_was_missed(facts: PairFacts) -> RuledOut | None:
-    """Return that a changed history is ruled out: not even tools and system prompt were read, which it leaves alone."""
-    if not has_missed_head(facts) or facts.state is None:
-        return None
-    limit = facts.state.min_read or None
-    count = None if limit is None else facts.read
-    return RuledOut("the read falls below tools and system prompt", out=True, count=count, limit=limit)
+    """Return that a changed history is ruled out: not even tools and system prompt were read, which it leaves alone.
 
-
-def has_missed_head(facts: PairFacts) -> bool:
-    """Return whether a log's read is below tools and system prompt; in caches with breakpoints also if it is 0.
-
-    These have breakpoints of their own in Claude Code, so that no change of a message leaves nothing to read.
+    In caches with breakpoints these have some of their own, so that no change of a message leaves nothing to read.
     """
     state, read = facts.state, facts.read
-    if state is None or read is None:
-        return False
-    return (read == 0 and not state.implicit) or (state.min_read is not None and read < state.min_read)
+    if state is None or read is None or (read >= (state.min_read or 0) and (read > 0 or state.implicit)):
+        return None
+    limit = state.min_read or None
+    return RuledOut("the read falls below tools and system prompt", out=True, count=limit and read, limit=limit)
 
 
 def lacks_removed_tools(facts: PairFacts, _: Cause) -> bool:
     """Return whether the prompt shrank with the tools that the log says were removed, and the head was missed."""
     sign = facts.sign("tools-delta")
-    return sign is not None and bool(sign.removed) and _shrunk_total(facts) is not None and has_missed_head(facts)
+    return sign is not None and bool(sign.removed) and None not in (_shrunk_total(facts), head_was_missed(facts))
 
 
 def old_entry_was_read(facts: PairFacts) -> RuledOut | None:

@@ -98,11 +98,13 @@ def entry_lifetime(facts: PairFacts) -> float | None:
     """Return how many seconds the entries live that could be read: by usage, else by the rules of the cache; or None.
 
     A prompt may begin with entries of an hour and end with those of five minutes. If not all of the hour's part was
-    read, that part was missed, too.
+    read, that part was missed, too, unless it ends too far back for a request to look for it.
     """
     state = facts.state
     if facts.read is not None and facts.hour_end:
-        return counts.FIVE_MINUTES if facts.read >= facts.hour_end else counts.ONE_HOUR
+        is_far = state is not None and state.prefix.reason == "expiry" and (state.pause or 0) <= _HOUR
+        is_far = is_far and (state.prefix.tokens or 0) < facts.hour_end
+        return counts.FIVE_MINUTES if is_far or facts.read >= facts.hour_end else counts.ONE_HOUR
     if facts.lifetime is None and state is not None and state.implicit:
         return state.lifetime
     return facts.lifetime
@@ -148,12 +150,9 @@ def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
     pause, read, state = seconds_since(facts.previous, facts.current), facts.read, facts.state
     if pause is None or not 0 <= pause <= counts.SOON or not read or not facts.comparable:
         return None
-    if not counts.bills_writes(facts.previous) or read == counts.cached(facts.previous.usage):
-        return None
     of_log, head = (None, None) if state is None else (state.earlier_place, state.shared_head)
-    if read == head or read not in (facts.earlier, of_log):
-        return None
-    return e.OlderEntry(pause, read)
+    is_older = read in (facts.earlier, of_log) and read not in (head, counts.cached(facts.previous.usage))
+    return e.OlderEntry(pause, read) if is_older and counts.bills_writes(facts.previous) else None
 
 
 def other_kind_was_read(facts: PairFacts) -> RuledOut | None:
@@ -162,11 +161,10 @@ def other_kind_was_read(facts: PairFacts) -> RuledOut | None:
     A read of tools and system prompt alone is no evidence, as other sessions may have left them.
     """
     state, usage, read = facts.state, facts.previous.usage, facts.read
-    if "streaming" in facts.tallies or state is None or usage is None or read != usage.read_tokens:
+    if "streaming" in facts.tallies or state is None or usage is None or not read or read == state.shared_head:
         return None
-    if not read or read == state.shared_head:
-        return None
-    return RuledOut("what the other kind of request had read was read", out=True, count=read)
+    is_same = read == usage.read_tokens
+    return RuledOut("what the other kind of request had read was read", out=True, count=read) if is_same else None
 
 
 def seconds_since(previous: Turn, current: Turn) -> float | None:
