@@ -342,8 +342,7 @@ class ResultSizes:
         """Return the bytes of all results in the history of a log's turn; 0 for a recorded request."""
         if turn.basis is None:
             return 0
-        history = turn.basis.entries
-        same = self._history.common(history)
+        history, same = turn.basis.entries, self._history.common(turn.basis.entries)
         del self._sums[bisect_left(self._sums, (same, 0)) :]
         size = self._sums[-1][1] if self._sums else 0
         for place, entry in enumerate(history.since(same), same):

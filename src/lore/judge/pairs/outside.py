@@ -102,8 +102,8 @@ def entry_lifetime(facts: PairFacts) -> float | None:
     """
     state = facts.state
     if facts.read is not None and facts.hour_end:
-        is_far = state is not None and state.prefix.reason == "expiry" and (state.pause or 0) <= _HOUR
-        is_far = is_far and (state.prefix.tokens or 0) < facts.hour_end
+        left = None if state is None or (state.pause or 0) > _HOUR else state.prefix
+        is_far = left is not None and left.reason == "expiry" and (left.tokens or 0) < facts.hour_end
         return counts.FIVE_MINUTES if is_far or facts.read >= facts.hour_end else counts.ONE_HOUR
     if facts.lifetime is None and state is not None and state.implicit:
         return state.lifetime
