@@ -97,7 +97,7 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
      [Sign("restart", ("pendingMcpServers",)), Sign("tools-delta", ("a",))]),
     (attached(type="mcp_instructions_delta", addedNames=["context7"], removedNames=["c"]),
      [Sign("instructions-delta", ("context7",), ("c",))]),
-    (attached(type="hook_additional_context", hookName="PostToolUse:Bash"), [Sign("hook-context", ("PostToolUse:Bash",))]),
+    (attached(type="hook_additional_context", hookName="PreToolUse:Mcp"), [Sign("hook-context", ("PreToolUse:Mcp",))]),
     (attached(type="hook_additional_context", hookEvent="Stop", content=["index  is\nstale", "x" * 200]),
      [Sign("hook-context", ("Stop",), after="index is stale " + "x" * 104 + "…")]),
     (attached(type="hook_additional_context", hookEvent="Stop"), [Sign("hook-context", ("Stop",))]),
