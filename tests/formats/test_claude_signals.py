@@ -46,6 +46,7 @@ PREVIEWED = attached(
 ON = {"level": "high", "disabled": False, "triggers": []}
 FIRST = (asked("u1", "hi"), answered("a1", "r1", text("yes"), "u1"))
 THOUGHT = (asked("u1", "hi"), answered("a1", "r1", thinking(), "u1"), answered("a2", "r1", text("yes"), "a1"))
+NOTICE = "<task-notification>It was running when the previous Claude Code process exited."
 REFERENCE = {"type": "tool_reference", "tool_name": "WebSearch"}
 
 
@@ -76,7 +77,6 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
     (asked("u2", [text("[Request interrupted by user]")], "a1"), [Sign("interrupt")]),
     (asked("u2", "<command-message>x</command-message>\n<command-name>/gsd:plan</command-name>", "a1"),
      [Sign("slash-command", ("/gsd:plan",))]),
-    (asked("u2", "<command-name>/exits</command-name>", "a1"), [Sign("slash-command", ("/exits",))]),
     (asked("u2", "<command-name>/exit</command-name>", "a1"),
      [Sign("slash-command", ("/exit",)), Sign("restart", ("/exit",))]),
     (answered("a2", "r2", call("Skill", skill="pdf", args="x" * 999), "a1"), [Sign("skill", ("pdf",))]),
@@ -88,6 +88,7 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
     (asked("u2", "Continue from where you left off.", "a1", isMeta=True),
      [Sign("restart", ("Continue from where you left off.",))]),
     (asked("u2", "Continue from where you left off.", "a1"), []),
+    (asked("u2", NOTICE, "a1"), [Sign("restart", ("<task-notification>",))]),
     (line("system", "s1", "a1", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": []}),
      [Sign("micro-compaction")]),
     (attached(type="deferred_tools_delta", addedNames=["b", "a", "b"], readdedNames=["c"], removedNames=["d"],
@@ -96,8 +97,7 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
      [Sign("restart", ("pendingMcpServers",)), Sign("tools-delta", ("a",))]),
     (attached(type="mcp_instructions_delta", addedNames=["context7"], removedNames=["c"]),
      [Sign("instructions-delta", ("context7",), ("c",))]),
-    (attached(type="hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse"),
-     [Sign("hook-context", ("PostToolUse:Bash",))]),
+    (attached(type="hook_additional_context", hookName="PreToolUse:Mcp"), [Sign("hook-context", ("PreToolUse:Mcp",))]),
     (attached(type="hook_additional_context", hookEvent="Stop", content=["index  is\nstale", "x" * 200]),
      [Sign("hook-context", ("Stop",), after="index is stale " + "x" * 104 + "…")]),
     (attached(type="hook_additional_context", hookEvent="Stop"), [Sign("hook-context", ("Stop",))]),

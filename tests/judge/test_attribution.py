@@ -190,16 +190,18 @@ def test_message_not_found_is_expiry_after_a_pause(after, code):
     assert dropped(opened(), verdict="previous_message_not_found", after=after).code == code
 
 
-@pytest.mark.parametrize(("after", "read", "code", "lifetime"), [
-    (600.0, 12_300, "LORE128", 300.0),  # the hour's part was read
-    (600.0, 10_000, "LORE301", None),  # the hour's part had not expired
-    (4000.0, 10_000, "LORE128", 3600.0),
-    (200.0, 12_300, "LORE301", None),
+@pytest.mark.parametrize(("after", "read", "calls", "code", "lifetime"), [
+    (600.0, 12_300, 1, "LORE128", 300.0),  # the hour's part was read
+    (600.0, 10_000, 1, "LORE301", None),  # the hour's part had not expired
+    (600.0, 10_000, 12, "LORE128", 300.0),  # it was out of the lookback's reach
+    (4000.0, 10_000, 12, "LORE128", 3600.0),
+    (200.0, 12_300, 1, "LORE301", None),
 ])  # fmt: skip
-def test_expiry_counts_lifetime_of_the_readable_entry(after, read, code, lifetime):
+def test_expiry_counts_lifetime_of_the_readable_entry(after, read, calls, code, lifetime):
     talk = opened(hour=True)
+    for _ in range(calls):
+        talk.use()
     talk.turn(bill(12_300, 2_000))  # five minutes
-    talk.use()
     talk.turn(bill(read, 14_600 - read), after=after)
     assert (talk.lead.code, getattr(talk.lead.evidence, "lifetime", None)) == (code, lifetime)
 
@@ -413,12 +415,6 @@ def test_longer_lifetime_is_advised_only_if_it_would_last(after, can_help):
     assert dropped(talk, after=after).code == "LORE128"
     ((_, finding),) = findings_of(talk.verdict.pair, PLACE)
     assert ("a longer cache lifetime" in finding.fix or "Ask for a longer" in finding.fix) is can_help
-
-
-@each("read, kind", [(9_999, "unattributable"), (10_093, "waste"), (10_128, "waste"), (10_129, "unattributable")])
-def test_read_of_head_and_little_more_confirms_found_tools(read, kind):
-    lead = dropped(opened(), read, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),))
-    assert (lead.code, lead.kind) == ("LORE124", kind)
 
 
 def test_tools_that_a_search_found_advise_an_update():

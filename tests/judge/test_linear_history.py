@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cache.talk import bill
 from helpers.each import each
 from judge.judged import Judged
-from lore.judge.chains.memory import ToolCallSearch
+from lore.judge.chains.memory import ResultSizes
 from lore.judge.requests import request_laws
 from lore.model.vector import Vector
 from lore.run.checking.check import check
@@ -35,18 +35,17 @@ def entries_visited(turns: int, monkeypatch) -> int:
     return visited
 
 
-def test_removed_tool_call_is_not_found_again():
+def test_removed_tool_call_is_not_measured_again():
     talk = Judged()
     talk.ask()
     talk.turn(bill(0, 12_000))
-    talk.use()
+    talk.use(400)
     talk.turn(bill(12_000, 300))
-    search = ToolCallSearch()
-    is_in_history = []
-    for size in (len(talk.entries), 1):  # all of the history, then only the user's first message
+    sizes, measured = ResultSizes(), []
+    for size in (len(talk.entries), 1, len(talk.entries)):  # once with the user's first message alone
         last = replace(talk.last, basis=replace(talk.last.basis, entries=Vector(list(talk.entries)[:size])))
-        is_in_history.append(search.is_in(last))
-    assert is_in_history == [True, False]
+        measured.append(sizes.total(last))
+    assert measured == [406, 0, 406]
 
 
 def test_falling_totals_without_tool_calls_cost_linear_work(monkeypatch):

@@ -24,7 +24,7 @@ _NO_FIRST_THINKING, _TEAMMATE = "first-without-thinking", "teammate"
 _KEPT_REASONING = "kept-reasoning"  # a key of waiting signals: reasoning of earlier prompts that seemed to stay
 _TEAMMATE_REQUESTS = (1, 2)  # requests before those of a teammate whose reads fall
 _EFFECT_AT_PROMPT = (*HOOKS, "skill")  # signals whose text may be moved at the next prompt of the user
-_AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
+_AFTER_RESULTS = ("PreToolUse", "PostToolUse")  # hooks whose text follows tool results; others' follows a prompt
 
 
 class Signal(Struct, frozen=True):

@@ -244,7 +244,8 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
         _prune_to(chain, event, uuids)
     size = len(chain.entries) - 1
     chain.pinned, chain.deltas = None, {}  # the next request states all knowledge in the system prompt
-    note_change(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - size} items and kept {size}")
+    done = f"pruned {before - size} items and kept {size}" if size else f"replaced a history of {before} items"
+    note_change(chain, Code.COMPACTION, f"{event.trigger} compaction {done}")
     if not unknown:
         return ()
     message = f"{len(unknown)} of {len(uuids)} preserved items are unknown"

@@ -343,6 +343,8 @@ _PLAN = b'"Implement the following plan'  # how a client opens the conversation 
 # The main agent's message to a subagent. After the subagent's last answer it is resumed from its log: reads fell to the
 # head (anthropics/claude-code#91971, #87215), and without the thinking before it (#94728).
 _COORDINATOR = b'"The coordinator sent a message while you were working:'
+# What a new process says of a background task that the previous one was running (2.1.219).
+_TASK_NOTICE, _PROCESS_EXITED = b'"<task-notification>', b"the previous Claude Code process exited"
 _EFFORT = re.compile(rb'"<local-command-stdout>Set effort level to ([a-z]+)')  # what `/effort` prints
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched, characters of a hook's text
@@ -383,6 +385,8 @@ def facts_of_prompt(parts: Sequence[Part], *, is_meta: bool) -> PromptFacts:
             signals.append(Sign("interrupt"))
         elif text.startswith(_PLAN):
             carries_out_plan = True
+        elif text.startswith(_TASK_NOTICE) and _PROCESS_EXITED in bytes(part.text)[:_NOTICE]:
+            signals.append(Sign("restart", ("<task-notification>",)))
         elif text.startswith(_COORDINATOR):
             from_coordinator = True
         elif not effort and (printed := _EFFORT.match(text)) is not None:

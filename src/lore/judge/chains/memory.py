@@ -6,6 +6,7 @@ model B turn 4, so that turn 5, which asks A again, is compared with turn 3. The
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -55,7 +56,7 @@ class ChainMemory:
         self.hashes = ClientHashes()
         self.loops = ConcurrentLoops()
         self.branches = LogBranches()
-        self._calls = ToolCallSearch()
+        self._results = ResultSizes()
         self._reasoning = EarlierReasoning()
         self._first: Turn | None = None  # the first turn of a log with usage
         self._earlier: int | None = None  # tokens that the turn before the last one left in the cache
@@ -89,7 +90,7 @@ class ChainMemory:
             hour_end=self._hour_end if previous is self.last else counts.hour_end(previous.usage, None),
             state=state_of() if fell and not is_compacted else None,
             earlier_reasoning=self._reasoning.before(current) if fell else None, grown_falls=tuple(self._grown_falls),
-            hash_causes=self.hashes.causes(current), has_tool_call=self._calls.is_in(current),
+            hash_causes=self.hashes.causes(current), result_bytes=self._results.total(current),
         )  # fmt: skip
 
     def add(self, turn: Turn, previous: Turn | None) -> None:
@@ -340,24 +341,26 @@ class ClientHashes:
         return tuple([cause for cause in moved if not (is_rewritten and cause.section == "messages")])
 
 
-class ToolCallSearch:
-    """Whether a log's history has a tool call; only entries since the first call are searched again."""
+class ResultSizes:
+    """How many bytes the results of tools have in a log's history; only new entries are measured."""
 
     def __init__(self) -> None:
-        self._history: Vector[Entry] = Vector()  # the latest one that was searched
-        self._first_call: int | None = None  # its place in that history
+        self._history: Vector[Entry] = Vector()  # the latest one that was measured
+        self._sums: list[tuple[int, int]] = []  # of each call its place, and the bytes of the results up to it
 
-    def is_in(self, turn: Turn) -> bool:
-        """Return whether the history of a log's turn has a tool call; False for a recorded request."""
+    def total(self, turn: Turn) -> int:
+        """Return the bytes of all results in the history of a log's turn; 0 for a recorded request."""
         if turn.basis is None:
-            return False
-        history = turn.basis.entries
-        same = self._history.common(history)
-        if self._first_call is None or self._first_call >= same:
-            new = enumerate(history.since(same), same)
-            self._first_call = next((place for place, entry in new if isinstance(entry.item, ToolCall)), None)
+            return 0
+        history, same = turn.basis.entries, self._history.common(turn.basis.entries)
+        del self._sums[bisect_left(self._sums, (same, 0)) :]
+        size = self._sums[-1][1] if self._sums else 0
+        for place, entry in enumerate(history.since(same), same):
+            if isinstance(entry.item, ToolCall):
+                size += len(entry.item.output) + len(entry.item.error)
+                self._sums.append((place, size))
         self._history = history
-        return self._first_call is not None
+        return size
 
 
 class LoggedChanges:

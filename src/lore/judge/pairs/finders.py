@@ -43,6 +43,8 @@ SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed,
 _UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, in addition to thoughts
 _WITHOUT_REASONING = 0.95  # of a prompt that is left at least if it lacks reasoning (6 of 6 in GLM-5.1: 0.96 to 0.99)
 _WHOLE = 0.9  # the share of a conversation's texts from which on a request for a summary sends all of it
+_SETTERS = frozenset(("/effort", "/model", "/config", "/clear"))  # commands after which a user's own choice may differ
+_LEAST_BYTES = 2  # of a token of a tool's result
 _SHRANK_AT_ALL = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
 
 
@@ -237,11 +239,16 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
 
 
 def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
-    """Return the evidence of a sign at the current turn, by its name (`model.state.SIGNS`)."""
-    sign = facts.sign(name)
+    """Return the evidence of a sign at the current turn, by its name (`model.state.SIGNS`).
+
+    A slash command may bring an effort of its own: `/code-review medium`. The next prompt is back at the session's.
+    """
+    sign, command = facts.sign(name), facts.sign("slash-command") if name == "effort" else None
     if sign is None:
         return None
     names = (*sign.names, *sign.removed)
+    if command is not None and not names and not _SETTERS & {*command.names}:
+        names = command.names
     parts = (name.split("__", 2) for name in names)  # `mcp__SERVER__TOOL`, as clients spell it
     servers = tuple(dict.fromkeys(part[1] for part in parts if len(part) == 3 and part[0] == "mcp"))
     if sign.name == "tools-delta":
@@ -265,12 +272,17 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
     sign, state = facts.sign(name), facts.state
     if sign is None or state is None or state.implicit:
         return None
-    fall = find_fall(
+    is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
+    return find_signal(name, facts) if not is_counted or fell_in_most(facts, name=name) else None
+
+
+def fell_in_most(facts: PairFacts, _: Cause | None = None, *, name: str = "tool-reference") -> bool:
+    """Return whether most reads after a sign fell in this version of the client, with this model."""
+    sign, state = facts.sign(name), facts.state
+    return sign is not None and state is not None and None is not find_fall(
         name, at_prompt=state.grown.prompted, is_first=name not in facts.tallies, version=sign.version,
         model=normal_name(facts.current.model),
     )  # fmt: skip
-    is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
-    return find_signal(name, facts) if fall is not None or not is_counted else None
 
 
 def find_resume(facts: PairFacts) -> e.Evidence | None:
@@ -436,32 +448,30 @@ def find_removed(facts: PairFacts) -> Cause | None:
 
     The code says what was probably left out: a tool result (`TOOL_RESULT_REWRITTEN`), or an image, which Claude Code
     may send as the path of a file from the next prompt on (anthropics/claude-code#91705); another agent's head
-    (`SESSION_CHANGED`); or it is unknown: below 1,000 tokens, in a read below the head, without a tool call, after a
-    resume. Providers of caches without breakpoints may omit content themselves: Gemini counts the thoughts since the
-    user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts that shrank in 8
-    chats; 35 had grown back by the next request).
+    (`SESSION_CHANGED`); or it is unknown: below 1,000 tokens, in a read below the head, after a resume, if all results
+    together are shorter. Providers of caches without breakpoints may omit content themselves: Gemini counts the
+    thoughts since the user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts
+    that shrank in 8 chats; 35 had grown back by the next request).
     """
     shrunk, state = _shrunk_total(facts, _SHRANK_AT_ALL) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
         return None
     removed = shrunk.tokens_before - shrunk.tokens_after
     is_implicit = state is None or state.implicit
-    if state is not None and state.thoughts is not None and removed <= state.thoughts + _UNCOUNTED:
-        return None
-    if is_implicit and facts.is_at_floor:
+    is_thoughts = state is not None and state.thoughts is not None and removed <= state.thoughts + _UNCOUNTED
+    if is_thoughts or (is_implicit and facts.is_at_floor):
         return None
     if removed <= SHRANK:
         return None if shrunk.boundary or is_implicit else Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     other = find_signal("instructions", facts)
     if other is not None and head_was_read(facts) is None:  # another agent has tools and a system prompt of its own
         return Cause(Code.SESSION_CHANGED, None, other)
-    if has_missed_head(facts):
+    if head_was_missed(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
-    if not shrunk.boundary and not facts.has_tool_call:
-        return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     if read_ends_at(facts, facts.signal("image")):
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
-    if find_resume(facts) is not None:
+    is_short = not shrunk.boundary and facts.result_bytes < removed * _LEAST_BYTES
+    if is_short or find_resume(facts) is not None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     unsure = not shrunk.boundary and is_implicit and state is not None
     return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", replace(shrunk, unsure=unsure))
@@ -508,29 +518,21 @@ def head_was_read(facts: PairFacts) -> RuledOut | None:
 
 
 def head_was_missed(facts: PairFacts) -> RuledOut | None:
-    """Return that a changed history is ruled out: not even tools and system prompt were read, which it leaves alone."""
-    if not has_missed_head(facts) or facts.state is None:
-        return None
-    limit = facts.state.min_read or None
-    count = None if limit is None else facts.read
-    return RuledOut("the read falls below tools and system prompt", out=True, count=count, limit=limit)
+    """Return that a changed history is ruled out: not even tools and system prompt were read, which it leaves alone.
 
-
-def has_missed_head(facts: PairFacts) -> bool:
-    """Return whether a log's read is below tools and system prompt; in caches with breakpoints also if it is 0.
-
-    These have breakpoints of their own in Claude Code, so that no change of a message leaves nothing to read.
+    In caches with breakpoints these have some of their own, so that no change of a message leaves nothing to read.
     """
     state, read = facts.state, facts.read
-    if state is None or read is None:
-        return False
-    return (read == 0 and not state.implicit) or (state.min_read is not None and read < state.min_read)
+    if state is None or read is None or (read >= (state.min_read or 0) and (read > 0 or state.implicit)):
+        return None
+    limit = state.min_read or None
+    return RuledOut("the read falls below tools and system prompt", out=True, count=limit and read, limit=limit)
 
 
 def lacks_removed_tools(facts: PairFacts, _: Cause) -> bool:
     """Return whether the prompt shrank with the tools that the log says were removed, and the head was missed."""
     sign = facts.sign("tools-delta")
-    return sign is not None and bool(sign.removed) and _shrunk_total(facts) is not None and has_missed_head(facts)
+    return sign is not None and bool(sign.removed) and None not in (_shrunk_total(facts), head_was_missed(facts))
 
 
 def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
@@ -557,10 +559,9 @@ def verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
     return verdict is not None and can_lead(cause.code, cause.section, verdict.section)
 
 
-def read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
-    """Return whether the read is the head that other conversations keep in the cache, or up to `most` tokens more."""
-    head = None if facts.state is None else facts.state.shared_head
-    return head is not None and facts.read is not None and 0 <= facts.read - head <= most
+def read_head_alone(facts: PairFacts, _: Cause) -> bool:
+    """Return whether the read is the head that other conversations keep in the cache."""
+    return facts.state is not None and facts.read is not None and facts.read == facts.state.shared_head
 
 
 def fell_each_time(facts: PairFacts, cause: Cause) -> bool:

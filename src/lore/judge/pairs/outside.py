@@ -64,7 +64,8 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if entries may have expired by it: over five minutes at breakpoints, else over half an hour.
 
     Half an hour also counts if neither usage nor a rule tells the lifetime, and a pause in which a request of unknown
-    usage may have read them. None if they surely had expired.
+    usage may have read them. If no more than the head was read, the shortest lifetime counts. None if they surely had
+    expired.
     """
     state, most = facts.state, entry_lifetime(facts)
     whole = _whole_pause(facts, most) if facts.unbilled else None
@@ -74,7 +75,9 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
     if not (is_implicit or (most is None and _has_unreported_writes(facts))) or find_expiry(facts) is not None:
         return None
     least = facts.least_lifetime if state is None else state.least_lifetime
-    pause = _expiry(facts, max(_OUTLIVED, least or 0.0) if is_implicit else counts.FIVE_MINUTES)
+    is_cold = state is not None and (facts.read or 0) <= (state.shared_head or 0)
+    shortest = max(_OUTLIVED, least or 0.0) if not least or not is_cold else least
+    pause = _expiry(facts, shortest if is_implicit else counts.FIVE_MINUTES)
     return None if pause is None else e.Paused(pause.seconds, None, most if is_implicit else counts.ONE_HOUR)
 
 
@@ -95,11 +98,13 @@ def entry_lifetime(facts: PairFacts) -> float | None:
     """Return how many seconds the entries live that could be read: by usage, else by the rules of the cache; or None.
 
     A prompt may begin with entries of an hour and end with those of five minutes. If not all of the hour's part was
-    read, that part was missed, too.
+    read, that part was missed, too, unless it ends too far back for a request to look for it.
     """
     state = facts.state
     if facts.read is not None and facts.hour_end:
-        return counts.FIVE_MINUTES if facts.read >= facts.hour_end else counts.ONE_HOUR
+        left = None if state is None or (state.pause or 0) > _HOUR else state.prefix
+        is_far = left is not None and left.reason == "expiry" and (left.tokens or 0) < facts.hour_end
+        return counts.FIVE_MINUTES if is_far or facts.read >= facts.hour_end else counts.ONE_HOUR
     if facts.lifetime is None and state is not None and state.implicit:
         return state.lifetime
     return facts.lifetime
@@ -145,12 +150,9 @@ def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
     pause, read, state = seconds_since(facts.previous, facts.current), facts.read, facts.state
     if pause is None or not 0 <= pause <= counts.SOON or not read or not facts.comparable:
         return None
-    if not counts.bills_writes(facts.previous) or read == counts.cached(facts.previous.usage):
-        return None
     of_log, head = (None, None) if state is None else (state.earlier_place, state.shared_head)
-    if read == head or read not in (facts.earlier, of_log):
-        return None
-    return e.OlderEntry(pause, read)
+    is_older = read in (facts.earlier, of_log) and read not in (head, counts.cached(facts.previous.usage))
+    return e.OlderEntry(pause, read) if is_older and counts.bills_writes(facts.previous) else None
 
 
 def other_kind_was_read(facts: PairFacts) -> RuledOut | None:
@@ -159,11 +161,10 @@ def other_kind_was_read(facts: PairFacts) -> RuledOut | None:
     A read of tools and system prompt alone is no evidence, as other sessions may have left them.
     """
     state, usage, read = facts.state, facts.previous.usage, facts.read
-    if "streaming" in facts.tallies or state is None or usage is None or read != usage.read_tokens:
+    if "streaming" in facts.tallies or state is None or usage is None or not read or read == state.shared_head:
         return None
-    if not read or read == state.shared_head:
-        return None
-    return RuledOut("what the other kind of request had read was read", out=True, count=read)
+    is_same = read == usage.read_tokens
+    return RuledOut("what the other kind of request had read was read", out=True, count=read) if is_same else None
 
 
 def seconds_since(previous: Turn, current: Turn) -> float | None:

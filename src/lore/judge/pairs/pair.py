@@ -106,7 +106,7 @@ class PairFacts(Struct, frozen=True):
     unbilled: tuple[Turn, ...] = ()  # requests of a log between the two whose usage is unknown
     tallies: Mapping[str, Tally] = {}  # of the signals of earlier turns, by name
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
-    has_tool_call: bool = False  # in the current history of a log
+    result_bytes: int = 0  # of all results of tools in the current history of a log
     first: Turn | None = None  # the first request of a log's chain that has usage
     least_lifetime: float | None = None  # seconds for which a recorded request's prompt is surely kept, by a rule
     # entries and tokens before reasoning that this prompt may lack, in a log whose cache is unknown

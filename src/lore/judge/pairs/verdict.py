@@ -272,10 +272,8 @@ def _rank(causes: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> l
     agree = [cause for cause in causes if can_lead(cause.code, cause.section, verdict.section)]
     later = _SECTIONS[_SECTIONS.index(verdict.section) + 1 :] if verdict.section in _SECTIONS else ()
     hidden = [cause for cause in causes if cause not in agree and cause.section in later]
-    refuted = [
-        replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in causes
-        if cause not in agree and cause not in hidden
-    ]  # fmt: skip
+    others = [cause for cause in causes if cause not in (*agree, *hidden)]
+    refuted = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in others]
     if isinstance(verdict.evidence, e.ProviderSaid) and refuted:
         contradicts = tuple([str(cause.code) for cause in refuted])
         verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
@@ -299,10 +297,8 @@ def _limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Caus
     if verdict is None or not causes or any(can_lead(cause.code, cause.section, verdict.section) for cause in causes):
         return causes
     codes, disputed = {cause.code for cause in causes}, _dispute_verdict(facts)
-    fitting = [
-        cause for cause in _evaluate(facts)[0]
-        if cause.code not in codes and can_lead(cause.code, cause.section, verdict.section)
-    ]  # fmt: skip
+    more = [cause for cause in _evaluate(facts)[0] if cause.code not in codes]
+    fitting = [cause for cause in more if can_lead(cause.code, cause.section, verdict.section)]
     lead, *others = _rank([*causes, *fitting], verdict, is_disputed=disputed is not None)
     return (replace(lead, also=tuple(others)), *([] if disputed is None else [disputed]))
 

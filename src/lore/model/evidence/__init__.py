@@ -94,23 +94,25 @@ class SignSeen(EvidenceFact, frozen=True):
             text += f" from {self.before or 'nothing'} to {self.after or 'nothing'}"
         if not self.names or self.names == (self.sign,):
             return text
-        names = join_names(_LOG_FIELDS.get(name, name) for name in self.names)
+        names = join_names(dict.fromkeys(_LOG_FIELDS.get(name, name) for name in self.names))
         if self.sign == "thinking" and self.is_budget:
             return f'{text}: the prompt {"lacks" if self.after == "off" else "has"} the word "{names}"'
-        if self.sign == "thinking":
-            return f"{text} {'for' if self.after == 'off' else 'after'} {names}"
+        if self.sign == "thinking" or self.fix_detail() == "command":
+            return f"{text} {'after' if self.sign == 'thinking' and self.after != 'off' else 'for'} {names}"
         return f"{text}: {names}"
 
     def fix_detail(self) -> str:
         """Return the word that selects the fix: the name of a signal that has one of its own; empty: the general fix.
 
         `idle`: an app's process had ended; `aside`: thinking was switched for a skill, a command or a plan; `word`: by
-        a word of a prompt.
+        a word of a prompt; `command`: a slash command has an effort of its own.
         """
         if self.sign == "restart" and self.names == ("last-prompt",):
             return "idle"
         if self.sign == "thinking" and self.names:
             return "word" if self.is_budget else "aside"
+        if self.sign == "effort" and self.before and "/" in "".join(self.names):
+            return "command"
         return self.sign if self.sign in ("streaming", "tool-reference", "remote-control", "refusal") else ""
 
 
@@ -119,6 +121,7 @@ _LOG_FIELDS = {  # meanings of names of fields in Claude Code's log, for `SignSe
     "titleAndMode": "it wrote title and settings again",
     "Continue from where you left off.": "it took up an interrupted session",
     "No response requested.": "it took up an interrupted session", "last-prompt": "its process had ended",
+    "<task-notification>": "its process had ended while a task was running",
 }  # fmt: skip
 
 
@@ -186,6 +189,7 @@ class FirstWithoutThinking(EvidenceFact, frozen=True):
     words = (
         "no answer to the first prompt contains thinking: with this client version and model the next read is smaller"
     )
+    fix_word = "version"
 
 
 class ThinkingOmitted(EvidenceFact, frozen=True):
