@@ -7,12 +7,8 @@
         session.result(call.call_id, run(call.name, call.input))
     Path("agent.jsonl").write_bytes(session.log())         for `lore check`, and to continue: `Session.read`
 
-Each method creates events and applies them, so that the log shows its effect. Knowledge, layers, compactions and
-rewinds have no method of their own:
-
-    session.apply(lore.events.knowledge("add", "release-1", title="Release", content="1.0 is out."))
-    prompt, events = session.begin_turn({"current_time": "10:00"})    the events are applied already
-    body = session.write(prompt)
+Each method creates events and applies them, so that the log shows its effect. Knowledge, layers and rewinds have no
+method of their own: `session.apply(lore.events.knowledge("add", "release-1", title="Release", content="1.0 is out."))`.
 
 `request` gives the arguments of the SDK of the session's dialect (`lore.sdk.objects` lists them). Up to the tail each
 segment is the same Python value in every turn, and each of the five SDKs writes the same value as the same bytes;
@@ -29,6 +25,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import RLock
 from typing import Any, Literal, Unpack, cast
 
@@ -43,6 +40,7 @@ from lore.conversation import (
     describe_omissions,
     dialect_of_model,
     fresh_uuid,
+    in_thread,
     is_empty_message,
     is_users_step,
     message_of,
@@ -359,9 +357,15 @@ class Session:
         self._save_new()
         return reply
 
+    async def request_async(
+        self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]
+    ) -> dict[str, Any]:
+        """Do the same as `request` in a thread: a store, or a policy's summariser, may block."""
+        return await in_thread(partial(self.request, chain=chain, at=at, **context))
+
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
-        """Do the same with a response of an asynchronous client, a coroutine of one, or a stream."""
-        return self.assistant(await receive_response(response), chain=chain)
+        """Do the same as `assistant` in a thread, also with a stream or a coroutine of an asynchronous client."""
+        return await in_thread(partial(self.assistant, await receive_response(response), chain=chain))
 
     def _answer_events(self, response: object, chain: str) -> tuple[list[Event], Reply]:
         state, at = self.state.chain(chain), self._time()
@@ -528,8 +532,6 @@ class Session:
             compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept_uuids, at=at, chain=chain),
         )
         return removed_count
-
-    # prompts
 
     @with_lock
     def begin_turn(
