@@ -107,13 +107,6 @@ def with_lock(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
     return locked
 
 
-async def in_thread(call: Callable[[], R]) -> R:
-    """Return the result of a call in a thread, without blocking the event loop."""
-    import asyncio  # noqa: PLC0415 - only if it is used
-
-    return await asyncio.to_thread(call)
-
-
 def choose_kept(entries: Vector[Entry], keep: int) -> tuple[list[str], int]:
     """Return the uuids that a compaction to the last `keep` messages leaves, and how many messages it removes.
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from threading import RLock
 from typing import Any, Literal, Unpack, cast
 
@@ -40,7 +39,6 @@ from lore.conversation import (
     describe_omissions,
     dialect_of_model,
     fresh_uuid,
-    in_thread,
     is_empty_message,
     is_users_step,
     message_of,
@@ -357,15 +355,9 @@ class Session:
         self._save_new()
         return reply
 
-    async def request_async(
-        self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]
-    ) -> dict[str, Any]:
-        """Do the same as `request` in a thread: a store, or a policy's summariser, may block."""
-        return await in_thread(partial(self.request, chain=chain, at=at, **context))
-
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
-        """Do the same as `assistant` in a thread, also with a stream or a coroutine of an asynchronous client."""
-        return await in_thread(partial(self.assistant, await receive_response(response), chain=chain))
+        """Do the same as `assistant` with a response of an asynchronous client, a coroutine of one, or a stream."""
+        return self.assistant(await receive_response(response), chain=chain)
 
     def _answer_events(self, response: object, chain: str) -> tuple[list[Event], Reply]:
         state, at = self.state.chain(chain), self._time()

@@ -23,7 +23,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count, takewhile
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -36,7 +36,9 @@ from lore.model.codes import Problem
 from lore.model.state import FoldedSession
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
-from lore.session import AutomaticCompaction, Session
+from lore.sdk.objects import receive_response
+from lore.sdk.replies import Reply
+from lore.session import AutomaticCompaction, Context, Session
 from lore.store.base import (
     Clock,
     ConflictError,
@@ -135,6 +137,16 @@ class StoredSession(Session):
 
     def _save_new(self) -> None:
         self.save()
+
+    async def request_async(
+        self, *, chain: str = e.MAIN, at: str | None = None, **context: Unpack[Context]
+    ) -> dict[str, Any]:
+        """Do the same as `request` in a thread, without blocking the event loop."""
+        return await asyncio.to_thread(self.request, chain=chain, at=at, **context)
+
+    async def assistant_async(self, response: object, *, chain: str = e.MAIN) -> Reply:
+        """Apply the answer of an asynchronous client, and save it without blocking the event loop."""
+        return await asyncio.to_thread(self.assistant, await receive_response(response), chain=chain)
 
     # saving
 
