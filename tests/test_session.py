@@ -352,3 +352,25 @@ def test_model_is_next_after_a_failed_request():
     session.request()
     session.failed("overloaded")
     assert session.waits_for() == "model"
+
+
+def test_model_is_next_after_a_paused_turn():
+    session = Session("claude-opus-5")
+    session.user("Any news?")
+    session.request()
+    search = {"type": "server_tool_use", "id": "srv1", "name": "web_search", "input": {"query": "news"}}
+    session.assistant({"type": "message", "role": "assistant", "content": [search], "stop_reason": "pause_turn"})
+    assert session.waits_for() == "model"
+    assert session.request(current_time="09:00")["messages"][-1]["role"] == "assistant"
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("max_tokns", "max_tokens"), ("temprature", "temperature")])
+def test_misspelled_parameter_names_the_nearest(name, nearest):
+    with pytest.raises(MisuseError, match=nearest):
+        Session("claude-opus-5", params={name: 1})
+    Session("claude-opus-5", params={"top_k": 1, "speed": "fast", "prune_thinking": True})
+
+
+def test_two_tools_of_one_name_are_refused():
+    with pytest.raises(MisuseError, match="two tools have the name 'grep'"):
+        Session("claude-opus-5", tools=[{"name": "grep", "input_schema": {}}] * 2)

@@ -231,7 +231,7 @@ def is_empty_message(item: i.UserMessage) -> bool:
 def is_users_step(chain: Chain) -> bool:
     """Return whether the model has answered the latest message, perhaps without content, in a chain without open calls.
 
-    True without any message.
+    True without any message. False after an answer that Anthropic's API paused: it continues if it is sent back.
     """
     has_answered = chain.last is not None and chain.last.state == "completed"
     if has_answered and len(chain.entries) == chain.sent_entries:
@@ -239,7 +239,9 @@ def is_users_step(chain: Chain) -> bool:
     kinds = i.UserMessage | i.AssistantMessage | i.ToolCall
     spoken = (entry for entry in reversed(chain.entries) if isinstance(entry.item, kinds))
     _, latest = next(groupby(spoken, key=lambda entry: entry.group), (0, ()))
-    return all(isinstance(entry.item, i.AssistantMessage) for entry in latest)
+    return all(
+        isinstance(entry.item, i.AssistantMessage) and entry.item.stop_reason != "pause_turn" for entry in latest
+    )
 
 
 def result_body(

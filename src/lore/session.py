@@ -7,12 +7,8 @@
         session.result(call.call_id, run(call.name, call.input))
     Path("agent.jsonl").write_bytes(session.log())         for `lore check`, and to continue: `Session.read`
 
-Each method creates events and applies them, so that the log shows its effect. Knowledge, layers, compactions and
-rewinds have no method of their own:
-
-    session.apply(lore.events.knowledge("add", "release-1", title="Release", content="1.0 is out."))
-    prompt, events = session.begin_turn({"current_time": "10:00"})    the events are applied already
-    body = session.write(prompt)
+Each method creates events and applies them, so that the log shows its effect. Knowledge, layers and rewinds have no
+method of their own: `session.apply(lore.events.knowledge("add", "release-1", title="Release", content="1.0 is out."))`.
 
 `request` gives the arguments of the SDK of the session's dialect (`lore.sdk.objects` lists them). Up to the tail each
 segment is the same Python value in every turn, and each of the five SDKs writes the same value as the same bytes;
@@ -360,7 +356,7 @@ class Session:
         return reply
 
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
-        """Do the same with a response of an asynchronous client, a coroutine of one, or a stream."""
+        """Do the same as `assistant` with a response of an asynchronous client, a coroutine of one, or a stream."""
         return self.assistant(await receive_response(response), chain=chain)
 
     def _answer_events(self, response: object, chain: str) -> tuple[list[Event], Reply]:
@@ -528,8 +524,6 @@ class Session:
             compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept_uuids, at=at, chain=chain),
         )
         return removed_count
-
-    # prompts
 
     @with_lock
     def begin_turn(

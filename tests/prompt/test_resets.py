@@ -68,6 +68,23 @@ def test_reset_drops_outdated_text_longer_than_history():
     assert len(resets) < 3
 
 
+@pytest.mark.parametrize(("known", "is_kept"), [(80, True), (4, False)])
+@pytest.mark.parametrize("keep", [1, 4])
+def test_compaction_keeps_deltas_much_shorter_than_knowledge(known, is_kept, keep):
+    session = begin()
+    for number in range(known):
+        session.apply(knowledge("add", f"old-{number}", title="fact", content=f"Part {number} of it is old."))
+    ask(session, 0)
+    learn(session, 3)
+    head = ask(session, 4)[0]["system"]
+    session.compact("Summary of the conversation so far: it lacks checks.", keep=keep)
+    body, _ = ask(session, 5)
+    assert ([block["text"] for block in body["system"]] == [block["text"] for block in head]) is is_kept
+    texts = json.dumps(body["messages"])
+    assert (texts.count("[knowledge update"), "Release 2 is out" in texts) == ((3, True) if is_kept else (0, False))
+    assert lore.Session.read(session.log()).state == session.state
+
+
 def reset_bodies(session):
     """Return two successive bodies with a reset between them."""
     learn(session, 9, at=time_after(0))

@@ -1,15 +1,18 @@
 """Scenarios beside the contract of stores, for lore's own: hostile lines and names, retries, lists, deletions."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
-from lore.store.base import SessionData, Store
+from lore.store.base import SessionData, Store, StoreError
 from lore.store.lines import NOTHING
 from lore.testing.stores import (
     AT,
+    BAD_IDS,
     DELTA,
     LATER,
     SCENARIOS,
@@ -18,12 +21,23 @@ from lore.testing.stores import (
     add,
     attempt,
     begin,
+    events,
     header,
+    ids,
     line,
     message,
 )
 
 _MIB = 1024 * 1024
+BAD_LINES = (
+    b"", b" ", b"null", b"[]", b'"text"', b"{", b"{}{}", b'{"a":1,}', b'{"a":\xff}', b'{"a":NaN}', b'{"a":1e400}',
+    b"\xef\xbb\xbf{}", b'{"a":1}\n', b'{"a":\n1}', b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+)  # fmt: skip
+BAD_NOTES: tuple[dict[str, Any], ...] = (
+    *({"leaf_id": text} for text in BAD_IDS),
+    *({field: text} for text in ("a\0b", "\ud800", "x" * 513) for field in ("created_at", "updated_at")),
+    *({"metadata": text} for text in (b"[]", b"", b"null", b"{", b'{"a":\xff}', b'{"a":NaN}')),
+)
 LINES = (
     b'{"kind":"append","item":{"type":"user_message","uuid":"u1","text":"\\ud83d and \\udc00"}}',
     b'{"kind":"append","item":{"type":"user_message","uuid":"u2","text":"\\u0000 \\u001b[2J"}}',
@@ -165,9 +179,63 @@ def client_keys(store: Store) -> Answers:
     yield store.resolve("a b")
 
 
+def loading_in_part(store: Store) -> Answers:
+    """Events after a number are returned with the head of the whole session."""
+    begin(store, message("u1"), message("u2"))
+    for after in (1, 3, 99, -5):
+        yield store.load("s", after=after)
+
+
+def invalid_deltas(store: Store) -> Answers:
+    """A delta with a wrong line, name, time or version is refused whole."""
+    head = begin(store)
+    for notes in BAD_NOTES:
+        yield attempt(add, store, message("u1"), base=head, **notes)
+    for wrong in BAD_LINES:
+        yield attempt(add, store, message("u1"), wrong, base=head, leaf_id="u1")
+    yield attempt(add, store, message("u1"), base=head, version=99)
+
+
+def times(store: Store) -> Answers:
+    """Times are kept and never compared: clocks go back."""
+    begin(store)
+    yield add(store, message("u1"), updated_at=LATER)
+    yield add(store, message("u2"), updated_at=AT)
+    yield add(store, message("u3"), created_at=LATER)
+
+
+def leaf_and_metadata(store: Store) -> Answers:
+    """Keys of metadata replace stored ones of the same name; a leaf stays until another is named."""
+    old = begin(store, message("u1"), message("u2"))
+    yield add(store, metadata=b'{"a":1,"b":{"c":[1, 2]}}', leaf_id="u1")
+    yield add(store, message("u3"), metadata=b'{"a":null,"d":18446744073709551617}')
+    yield attempt(add, store, base=old, metadata=b'{"a":2}')
+    yield add(store, leaf_id="u3")
+
+
+def moved_session(store: Store) -> Answers:
+    """A session moves to another project; one of a wrong name is refused."""
+    head = begin(store, message("u1"), project_id="p")
+    begin(store, message("u1"), project_id="p", session_id="stays")
+    for project in ("q", "q", "", "a\0b", "x" * 513):
+        yield attempt(store.move, "s", project)
+    yield store.create(header(project_id="p"))
+    yield add(store, message("u2"), base=head)
+    yield ids(store, "q"), ids(store, "p")
+
+
+def projects(store: Store) -> Answers:
+    """Sessions of one project do not see those of another."""
+    for name, project in (("c", "p"), ("a", "p"), ("b", "q"), ("d", None)):
+        begin(store, message(name), session_id=name, **({} if project is None else {"project_id": project}))
+    yield [ids(store, project) for project in (None, "p", "q", "P", "", "%", "p'")]
+    yield add(store, message("u2"), session_id="a", removed_ids=("u1",), leaf_id="u2", metadata=b'{"x":1}')
+
+
 MORE: tuple[Callable[[Store], Answers], ...] = (
     lines_of_every_spelling, large_events, retries_with_other_events, retries_with_metadata, invalid_full_saves,
-    activity, deletion_with_forks, deletion_and_a_new_session, client_keys,
+    activity, loading_in_part, invalid_deltas, times, leaf_and_metadata, moved_session, projects, deletion_with_forks,
+    deletion_and_a_new_session, client_keys,
 )  # fmt: skip
 ALL = (*SCENARIOS, *MORE)
 
@@ -178,3 +246,26 @@ class MoreScenarios(StoreScenarios):
     @pytest.mark.parametrize("scenario", MORE, ids=lambda scenario: scenario.__name__)
     def test_store_answers_in_other_scenarios(self, tmp_path: Path, scenario: Callable[[Store], Answers]) -> None:
         self.play(tmp_path, scenario)
+
+    def test_values_are_immutable_copies(self, store: Store) -> None:
+        first, second = bytearray(header()), bytearray(message("u1"))
+        add(store, cast("bytes", second), base=store.create(cast("bytes", first)))
+        first[0] = second[0] = 0
+        before = store.load("s")
+        assert before.events == (header(), message("u1"))
+        assert {type(value) for value in (*before.events, before.metadata, before.log)} == {bytes}
+        listed = store.list()
+        if isinstance(listed, list):
+            cast("list[object]", listed).clear()
+        assert (store.load("s"), len(store.list())) == (before, 1)
+
+    def test_record_of_a_store_is_kept_or_refused(self, store: Store) -> None:
+        expected = begin(store, message("u1")) and events(store)
+        for fields in ({"size": 0}, {"size": -1}, {"size": 10**9, "digest": "ab" * 32, "leaf_id": "x"}):
+            text = line("saved", **fields)
+            with suppress(StoreError):
+                add(store, text)
+                expected = (*expected, text)
+            assert events(store) == expected
+        add(store, message("u2"))
+        assert (events(store), store.load("s").leaf_id) == ((*expected, message("u2")), None)

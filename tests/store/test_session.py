@@ -63,7 +63,6 @@ def test_lost_answer_doubles_nothing(store, mine):
     say(mine, "u1").save()
     mine.apply(event("remove", uuids=["u1"]))
     say(mine, "u2")
-    mine.note({"a": 1}, leaf_id="u2")
     store.after = 1
     with pytest.raises(StoreError, match="the answer was lost"):
         mine.save()
@@ -78,8 +77,6 @@ def test_refused_event_stops_no_later_save(mine):
     say(mine, "u1")
     with pytest.raises(StoreError):
         mine.apply(huge)
-    with pytest.raises(StoreError):
-        mine.note({"a": 1}, leaf_id="\0")
     assert say(mine, "a1").save().number == 3
     assert items(mine) == ["u1", "a1"]
 
@@ -157,13 +154,12 @@ def test_stored_session_is_a_session_with_its_log(mine):
 
 def test_reload_puts_held_events_after_others(store, mine, theirs):
     say(theirs, "t1").save()
-    say(mine, "m1").note({"who": "me"})
+    say(mine, "m1")
     with pytest.raises(ConflictError):
         mine.save()
     assert [entry.item.uuid for entry in mine.reload()] == ["t1"]
     mine.save()
     assert items(stored(store)) == items(mine) == ["t1", "m1"]
-    assert store.load("s").metadata == b'{"who":"me"}'
     assert_stored(mine)
 
 
@@ -306,7 +302,6 @@ CHANGING = {
     "change": lambda session: session.change(model="claude-opus-5"),
     "begin_turn": lambda session: session.begin_turn(),
     "compact": lambda session: session.compact("earlier", keep=1),
-    "note": lambda session: session.note({"a": 1}),
     "save": lambda session: session.save(),
     "save_async": lambda session: asyncio.run(session.save_async()),
     "reload": lambda session: session.reload(),

@@ -6,6 +6,7 @@ Functions `*_json` and `json_of` return a value as JSON text, or raise `MisuseEr
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -21,7 +22,8 @@ from lore.formats.lines import fault, is_crowded, too_many, too_much
 from lore.model import events as e
 from lore.model import items as i
 from lore.model import lenient
-from lore.model.canonical import encode
+from lore.model.canonical import encode, text_of
+from lore.model.jsonslice import raw_members
 from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
 from lore.model.times import parse_timestamp
@@ -192,6 +194,11 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
             what = f"the class {tool.__name__}" if isinstance(tool, type) else kind_of(tool)
             raise MisuseError(f"{what} is among the tools", hint=_TOOL)
     encoded = tuple([object_json(tool, "tools") for tool in tools])
+    names = [text for tool in encoded if (text := (raw_members(bytes(tool)) or {}).get("name", b""))]
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+        raise MisuseError(
+            f"two tools have the name {text_of(twice)!r}", hint="providers refuse a name that comes again"
+        )
     for tool in tools:
         if not isinstance(tool, Mapping):
             continue

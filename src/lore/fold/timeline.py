@@ -229,7 +229,10 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
 
 
 def compact(chain: Chain, event: e.CompactApplied) -> Problems:
-    """Apply a compaction and note it; end deltas. Costs O(items), O(1) if none of the preserved items is known."""
+    """Apply a compaction and note it. Costs O(items), O(1) if none of the preserved items is known.
+
+    Deltas move before the kept items while they are short; longer ones end, and the next request pins all knowledge.
+    """
     join_stream(chain)
     index = index_of(chain)
     uuids = dict.fromkeys(event.preserved_uuids or ())
@@ -243,7 +246,8 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
     else:
         _prune_to(chain, event, uuids)
     size = len(chain.entries) - 1
-    chain.pinned, chain.deltas = None, {}  # the next request states all knowledge in the system prompt
+    if not _has_short_deltas(chain):
+        chain.pinned, chain.deltas = None, {}  # the next request states all knowledge in the system prompt
     done = f"pruned {before - size} items and kept {size}" if size else f"replaced a history of {before} items"
     note_change(chain, Code.COMPACTION, f"{event.trigger} compaction {done}")
     if not unknown:
@@ -254,6 +258,17 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
         if not before:
             message = "nothing precedes the compaction in this log, so the items that it kept are missing"
     return problem(Code.PRESERVED_ITEMS_MISSING, message)
+
+
+def _has_short_deltas(chain: Chain) -> bool:
+    """Return whether the deltas have at most a quarter of the pinned knowledge's text.
+
+    To pin again writes the pinned text at 1.25 times the price of input instead of reading it at 0.1. To keep deltas
+    writes them, and each later request reads them: with a quarter that is cheaper for 33 requests.
+    """
+    pinned = sum(len(fact.title) + len(fact.content) for fact in chain.pinned or ())
+    pinned += sum(len(layer.text) for layer in chain.pinned_layers)
+    return bool(pinned) and 4 * sum(len(delta.content) for delta in chain.deltas.values()) <= pinned
 
 
 def report_removed_calls(chain: Chain, event: e.CompactApplied) -> Problems:
@@ -281,6 +296,11 @@ def _prune_to(chain: Chain, event: e.CompactApplied, uuids: Container[str]) -> N
     first = int(chain.divider == "before")  # the new place of the first kept item
     new_places = {at: number for number, at in enumerate(places, first)}
     new_places[before] = len(kept_entries) + 1  # inserts at the end remain at the end
+    start = places[0] if places else before
+    chain.deltas = {
+        number: delta if delta.place in new_places else replace(delta, place=start, after_results=False)
+        for number, delta in chain.deltas.items()
+    }
     _move_inserts(chain, new_places.get)
     chain.sent_entries = first + bisect_left(places, chain.sent_entries) if chain.sent_entries else 0
     chain.sent_before = 0

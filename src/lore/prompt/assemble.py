@@ -117,6 +117,9 @@ class Assembler:
             member = self._key_member(chain.model)  # for the key by which the API finds the shared part's cache
             params = params if member is None or member in params else {**params, member: encode(self._cache_key)}
         placed = self._plan_breakpoints(session, chain, params)
+        mark = self.dialect.breakpoint(chain.model, self.rules.ttl) if placed.positions and session.is_own else None
+        if mark is not None and mark.options and self.rules.breakpoints == "lore":
+            params = {mark.options: mark.value, **params}
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
             messages=self._segments, tail=tail, params=params,

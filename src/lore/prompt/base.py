@@ -114,6 +114,7 @@ class CacheMark(Struct, frozen=True):
     on_tools: bool = True  # whether a tool may carry one
     look_back: int = 20  # positions before a breakpoint at which an earlier entry is found; 0: at the breakpoint only
     most: int = 4  # breakpoints that a request may carry
+    options: str = ""  # the parameter with `value` as its value, without which the API sets one of them, in the tail
 
 
 class Dialect(Protocol):

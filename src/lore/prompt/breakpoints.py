@@ -76,7 +76,8 @@ def place_breakpoints(
     ranked = [end, before if is_far else -1, ends.shared, ends.head, before, ends.tools]
     sections = accepted.sections if on_head.on_tools else [name for name in accepted.sections if name != "tools"]
     ranked = [at for at in ranked if _section_of(at, ends, head) in sections]
-    room = on_head.most - (automatic != b"null")
+    is_implicit = bool(on_head.options) and b'"explicit"' not in params.get(on_head.options, on_head.value)
+    room = on_head.most - (automatic != b"null" or is_implicit)
     positions = tuple(sorted([*dict.fromkeys(at for at in ranked if at >= 0)][:room]))
     values = tuple([on_head.value if at < head else on_history.value for at in positions])
     if not 0 < on_history.look_back < new:

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
-from lore.errors import LoreError, MisuseError, kind_of
+from lore.errors import LoreError, MisuseError, kind_of, nearest_name
 from lore.model.canonical import decode
 from lore.model.lenient import camel
 from lore.model.turn import Prompt, Segment
@@ -49,6 +49,17 @@ _LIMITS = {
     "openai-responses": ("max_output_tokens",), "gemini": ("max_output_tokens", "maxOutputTokens"),
     "bedrock": ('inferenceConfig={"maxTokens": …}',),
 }  # fmt: skip
+# Parameters of any API; a name that is nearly one of these is misspelled. Others may be a provider's own.
+_PARAMETERS = (
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_k",
+    "min_p", "stop", "stop_sequences", "seed", "speed", "stream", "stream_options", "store", "metadata", "user",
+    "thinking", "thinking_config", "reasoning", "reasoning_effort", "verbosity", "tool_choice", "tool_config",
+    "parallel_tool_calls", "presence_penalty", "frequency_penalty", "repetition_penalty", "logprobs", "top_logprobs",
+    "logit_bias", "response_format", "response_mime_type", "response_schema", "response_json_schema", "service_tier",
+    "safety_settings", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "cache_control",
+    "cached_content", "context_management", "output_config", "inference_config", "extra_body", "extra_headers",
+    "extra_query", "betas",
+)  # fmt: skip
 _ALL_LIMITS = frozenset(("max_tokens", "maxTokens", *(name for names in _LIMITS.values() for name in names)))
 
 
@@ -69,7 +80,8 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     """Return parameters as a body has them, with those that its API requires, and Gemini's in their places.
 
     google-genai has one `config` for `generationConfig` and other members, which may be its own object. Raises
-    MisuseError for a member that the session itself writes into the body, and for another API's limit of an answer.
+    MisuseError for a member that the session itself writes into the body, for another API's limit of an answer, and for
+    a misspelled name.
     """
     if is_model(params):
         params = plain(params)
@@ -83,6 +95,9 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
         limits = _LIMITS.get(dialect, (name,))
         if name in _ALL_LIMITS and name not in limits:
             raise MisuseError(f"{name!r} is not a parameter of {dialect}", hint=f"use {limits[0]}")
+        near = nearest_name(name, [known for known in _PARAMETERS if known not in parameters], 0.85)
+        if near is not None and camel(name) not in map(camel, _PARAMETERS):
+            raise MisuseError(f"{name!r} is not a parameter", hint=f"did you mean {near!r}?")
     if dialect == "anthropic":
         return {"max_tokens": _MAX_TOKENS, **parameters}
     if dialect != "gemini":

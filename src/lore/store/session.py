@@ -32,7 +32,6 @@ from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import JsonObject, Tools, check_event, check_time, expect, reject_unknown_names
 from lore.fold.timeline import index_of
 from lore.model import events as e
-from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession
 from lore.model.turn import Prompt
@@ -41,7 +40,6 @@ from lore.sdk.objects import receive_response
 from lore.sdk.replies import Reply
 from lore.session import AutomaticCompaction, Context, Session
 from lore.store.base import (
-    EMPTY,
     Clock,
     ConflictError,
     Head,
@@ -52,8 +50,8 @@ from lore.store.base import (
     UnknownSessionError,
     now,
 )
-from lore.store.deltas import is_same_event, merge_metadata
-from lore.store.lines import check_line, check_notes, is_id
+from lore.store.deltas import is_same_event
+from lore.store.lines import check_line, is_id
 from lore.store.registry import ignore, open_store
 
 
@@ -86,10 +84,7 @@ class StoredSession(Session):
         self._log.clear()  # other than in `Session`, it has only the events that are not saved yet
         self.created_at, self.updated_at = data.created_at, data.updated_at
         self.head = data.head
-        self.metadata = data.metadata
         self.leaf_id = data.leaf_id
-        self._noted_leaf: str | None = None  # set by `note`, not saved yet
-        self._noted_metadata = EMPTY
         self._saved_item = None if data.leaf_id is None else self._last_uuid()  # the last item when a leaf was saved
 
     @classmethod
@@ -153,31 +148,21 @@ class StoredSession(Session):
         """Apply the answer of an asynchronous client, and save it without blocking the event loop."""
         return await asyncio.to_thread(self.assistant, await receive_response(response), chain=chain)
 
-    @with_lock
-    def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
-        """Set keys of the metadata, or the leaf, at the next save; other keys remain."""
-        self._refuse_if_closed()
-        check_notes(leaf_id)
-        self._noted_metadata = merge_metadata(self._noted_metadata, encode_json(dict(metadata or {})))
-        self._noted_leaf = self._noted_leaf if leaf_id is None else leaf_id
-
     # saving
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
-        """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
+        """Return the events that are not known to be saved; `at` is the time of saving, else the clock's."""
         at, leaf = self._time() if at is None else check_time(at, "at is"), self._last_uuid()
-        new_leaf = leaf if leaf != self._saved_item and is_id(leaf) else None  # stores keep no other uuid
         return SessionDelta(
-            base=self.head, new_events=tuple(map(e.encode, self._log)), metadata=self._noted_metadata,
-            leaf_id=self._noted_leaf or new_leaf, created_at=None if self.created_at else at, updated_at=at,
+            base=self.head, new_events=tuple(map(e.encode, self._log)),
+            leaf_id=leaf if leaf != self._saved_item and is_id(leaf) else None,  # stores keep no other uuid
+            created_at=None if self.created_at else at, updated_at=at,
         )  # fmt: skip
 
-    def _last_uuid(self) -> str | None:
-        """Return the last item's uuid; without items the session's own id, or None if there is only the header."""
+    def _last_uuid(self) -> str:
+        """Return the last item's uuid; without items the session's own id."""
         last = self.state.main().entries.last()
-        if last is not None:
-            return last.item.uuid
-        return self.session_id if self._log or self.head.number > 1 else None
+        return self.session_id if last is None else last.item.uuid
 
     @with_lock
     def save(self, *, at: str | None = None) -> Head:
@@ -187,15 +172,13 @@ class StoredSession(Session):
         """
         self._refuse_if_closed()
         delta = self.delta(at=at)
-        if delta.new_events or delta.leaf_id is not None or delta.metadata != EMPTY:
+        if delta.new_events or delta.leaf_id is not None:
             self.head = self.store.save_delta(self.session_id, delta)
             self._log.clear()
             self._withheld.clear()
-            self.metadata = merge_metadata(self.metadata, delta.metadata)
             if delta.leaf_id is not None:
                 self.leaf_id, self._saved_item = delta.leaf_id, self._last_uuid()
             self.created_at, self.updated_at = delta.created_at or self.created_at, delta.updated_at
-            self._noted_leaf, self._noted_metadata = None, EMPTY
         return self.head
 
     async def save_async(self, *, at: str | None = None) -> Head:
@@ -220,12 +203,11 @@ class StoredSession(Session):
         events).
         """
         self._refuse_if_closed()
-        waiting, notes = self.delta().new_events, (self._noted_metadata, self._noted_leaf)
+        waiting = self.delta().new_events
         data = self.store.load(self.session_id)
         remote = data.events[self.head.number :]
         stored_count = sum(takewhile(bool, map(is_same_event, remote, waiting)))
         self._load(data)
-        self._noted_metadata, self._noted_leaf = notes
         new = Session.events_of(_join(remote[stored_count:]))
         sent = [
             event for event in Session.events_of(_join(waiting[stored_count:]))
@@ -373,9 +355,7 @@ def open_session(
         session.owns_store = is_url
         session.change(model=model, system=system, tools=tools, params=params)
         if session.leaf_id is None:
-            last = session.state.main().entries.last()
-            session.note(leaf_id=session_id if last is None else last.item.uuid)
-            session.save()
+            session.save()  # a leaf
     except BaseException:
         if is_url:
             opened.close()

@@ -30,7 +30,6 @@ COMMAND = CommandRow(
         "memory dream": ((f"memory dream {_STORE}", "makes topics of the learned texts"),),
         "memory show": ((f"memory show {_STORE}", "the topics and the texts"),),
         "memory users": ((f"memory users {_STORE}", ""),),
-        "memory list": ((f"memory list {_STORE}", "the topics, and how many texts"),),
         "memory export": ((f"memory export {_STORE}", "as JSON"),),
         "memory audit": ((f"memory audit {_STORE}", ""),),
         "memory delete": ((f"memory delete editor {_STORE}", ""),),

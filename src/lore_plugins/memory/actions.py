@@ -1,4 +1,4 @@
-"""The operations of `lore memory`: list, read, delete and wipe memory, read the audit log, extract, dream."""
+"""The operations of `lore memory`: read, delete and wipe memory, read the audit log, extract, dream."""
 
 from __future__ import annotations
 
@@ -66,13 +66,6 @@ def _read_buckets(
     agents = buckets.agents_by_user(store).get(valid_user, ()) if scope is None else (scope,)
     owners = [identities.MemoryBucket(valid_user, name) for name in agents]
     return {owner: buckets.read_bucket(store, owner) for owner in owners}
-
-
-def without_contents(memory: results.MemoryShown) -> results.MemoryShown:
-    """Return the result without texts and without the contents of topics."""
-    bare_topics = [[replace(topic, content="") for topic in agent.topics] for agent in memory.agents]
-    agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(memory.agents, bare_topics, strict=True)]
-    return replace(memory, agents=agents)
 
 
 def select_names(memory: results.MemoryShown, names: Sequence[str]) -> results.MemoryShown:

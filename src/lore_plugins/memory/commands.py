@@ -1,4 +1,4 @@
-"""`lore memory users|list|show|delete|wipe|export|audit|extract|dream|page`: the memory across sessions."""
+"""`lore memory users|show|delete|wipe|export|audit|extract|dream|page`: the memory across sessions."""
 
 from __future__ import annotations
 
@@ -60,26 +60,12 @@ def users(store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour =
         return common.answer(actions.list_users(memories), write_users, as_json=as_json, color=color)
 
 
-@app.command("list")
-def list_(
-    store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None
-) -> int:  # fmt: skip
-    """List the topics and the number of texts of each kind.
-
-    With the last time that something could not be remembered.
-    """
-    from lore_plugins.memory.actions import without_contents
-    from lore_plugins.memory.report import write_memory
-
-    return common.answer(without_contents(_read(store, user, agent)), write_memory, as_json=as_json, color=color)
-
-
 @app.command("show")
 def show(
     store: flags.Url, names: Names = None, user: User = None, agent: Agent = None, as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:  # fmt: skip
-    """Show topics and texts in full."""
+    """Show topics and texts in full, and the last time that something could not be remembered."""
     from lore_plugins.memory.actions import select_names
     from lore_plugins.memory.report import write_memory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lore.report import Console, counted, line, quote, short
+from lore.report import Console, counted, line, quote
 from lore_plugins.memory import results
 from lore_plugins.memory.identities import SHARED
 
@@ -44,8 +44,7 @@ def write_memory(result: results.MemoryShown, out: Console) -> None:
         waiting = ", with texts that no dream has covered yet" if agent.undreamt else ""
         out.print(line((agent_label(agent.agent), "bold"), f"  {format_counts(agent.counts)}{waiting}"))
         for topic in agent.topics:
-            summary = topic.summary if topic.content else short(topic.summary)
-            out.print(line(("  " + topic.topic, "cyan"), f"  {summary}{_expiry(topic)}"))
+            out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_expiry(topic)}"))
             for content in topic.content.splitlines():
                 out.print(line(f"    {content}"))
         for text in agent.texts:

@@ -76,7 +76,7 @@ class RememberedAgent(Struct, frozen=True, kw_only=True):
 
 
 class MemoryShown(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory list, show, export --json`; `list` leaves out `texts` and the topics' `content`."""
+    """`lore memory show, export --json`."""
 
     agents: list[RememberedAgent]
 

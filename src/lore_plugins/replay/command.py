@@ -103,7 +103,7 @@ def run(options: ReplayOptions) -> int:
         replay = ReplayRun(options, opening, Dated.of(loaded), target, say)
         estimate = replay.estimate() if options.dry_run or not target.near else None
         if not options.dry_run:
-            dialect = options.dialect or replay.plans[0].result.dialect
+            dialect = options.dialect or replay.plans[0].result.dialect.partition(",")[0]
             target.key = key_for(options.server, dialect, options.api_key_env, os.environ)
             _confirm(target, estimate, yes=options.yes)
         result = replay.run(dry=options.dry_run, estimate=estimate)

@@ -100,37 +100,20 @@ def changes_in_words(layout: ReplayedLayout) -> str:
 
 def conclusion(result: Replayed) -> str:
     """Return a sentence on which layout reads most."""
-    ranking = sorted(
-        (layout for layout in result.layouts if layout.read_share is not None), key=lambda layout: -_share(layout)
-    )
+    known = [layout for layout in result.layouts if layout.read_share is not None]
+    ranking = sorted(known, key=lambda layout: -(layout.read_share or 0))
     different = [layout for layout in result.layouts if layout.same_as is None]
     if len(different) == 1 and len(result.layouts) > 1:
         return f"all layouts send the same bytes as {different[0].name}: there is nothing to compare"
     if len(ranking) < 2:
         return "not compared: fewer than two layouts have known reads"
-    comparison = result.comparison
-    if comparison is None or any(layout.requests < layout.planned for layout in ranking):
+    if len({layout.planned for layout in ranking}) > 1 or any(layout.requests < layout.planned for layout in ranking):
         return "not compared: not all requests of every layout were sent"
-    shares = ", ".join(
-        f"{layout.name} {_percent(_share(layout))}" for layout in ranking if layout.name != comparison.best
-    )
+    first, *others = [f"{layout.name} {_percent(layout.read_share or 0)}" for layout in ranking]
     if result.reads_most is None:
-        return f"no layout reads more: {comparison.best} {_percent(_share(ranking[0]))}, {shares} of its prompt tokens"
-    fewest = next(layout for layout in ranking if layout.name == comparison.computes_least)
-    text = f"{comparison.best} reads most: {_percent(_share(ranking[0]))} of its prompt tokens; {shares}"
-    text += f". It leads by {100 * comparison.lead:.1f} points, "
-    if comparison.lead_least <= 0:
-        text += "but one single request makes the difference: send a longer session to be sure"
-    else:
-        text += f"{100 * comparison.lead_least:.1f} to {100 * comparison.lead_most:.1f} whichever request is left out"
-    if fewest.name != comparison.best:
-        text += f". {fewest.name} has the fewest computed tokens, {fewest.computed_tokens or 0:,} instead of "
-        text += f"{ranking[0].computed_tokens or 0:,}, because its prompts are shorter"
-    return text
-
-
-def _share(layout: ReplayedLayout) -> float:
-    return layout.read_share or 0.0
+        return f"no layout reads more: {first}, {', '.join(others)} of its prompt tokens"
+    share = _percent(ranking[0].read_share or 0)
+    return f"{result.reads_most} reads most: {share} of its prompt tokens; {', '.join(others)}"
 
 
 def _percent(share: float) -> str:

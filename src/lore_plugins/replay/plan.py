@@ -111,19 +111,20 @@ class ReplayPlan:
 
     def summarise(self) -> None:
         """Read all requests once. Raise LoreError if there is nothing to send."""
-        digest, count, first = hashlib.sha256(), 0, ""
-        models: dict[str, None] = {}
+        digest, count = hashlib.sha256(), 0
+        models, dialects = dict[str, None](), dict[str, None]()
         for request in self.requests():
             digest.update(digest_of(request.payload.body).encode())
-            count, first = count + 1, first or request.dialect
+            count += 1
             models.setdefault(request.payload.model)
+            dialects.setdefault(request.dialect)
         if not count:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
             raise LoreError(f"{show(self._path)} has no request to send{reasons}", hint="lore fold shows it")
         varying = self._varying
         self.digest, self.models = digest.hexdigest(), tuple(models)
         self.result = ReplayedLayout(
-            name=self.layout.name, dialect=first, capture="", planned=count, requests=0, resumed=0,
+            name=self.layout.name, dialect=", ".join(dialects), capture="", planned=count, requests=0, resumed=0,
             tail=None if self.layout.recorded else self.layout.tail or self._options.rules.tail,
             skipped=dict(self.skipped), left_out=dict(self.left_out), unsent=dict(self._unsent),
             assembled=not self.layout.recorded, moved_turns=0 if varying is None else varying.moved_turns,

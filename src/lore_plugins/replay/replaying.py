@@ -23,14 +23,14 @@ from lore.cache import BYTES_PER_TOKEN, MILLION, Predictor, parse_cache
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats import ContentError, decompress, lacks_of
-from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, raw_members
+from lore.model import ENGINES, LLAMA_CPP, SimulateResult, raw_members
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import describe_missing
 from lore.run import CheckContext, Dated, Simulation, simulate
 from lore_plugins.replay.captured import CaptureFile, capture_file, digest_of, line_of
 from lore_plugins.replay.lines import SLOTS, notes_of
 from lore_plugins.replay.plan import PlannedRequest, PromptLayout, ReplayPlan, parse_layouts
-from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
+from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 from lore_plugins.replay.sending import Sending
 from lore_plugins.replay.server import Probed, Server, ServerRefusedError
 
@@ -145,12 +145,10 @@ class ReplayRun:
             except KeyboardInterrupt:
                 interrupted = True
         layouts = [self._layout_result(plan) for plan in self.plans]
-        comparison = compare_layouts(layouts)
         return Replayed(
             recording=show(self._options.recording), server=self._server.label, engine=self._engine or None,
             version=self.probed.version or None, cache=self._options.cache, layouts=layouts,
-            reads_most=comparison.best if comparison is not None and comparison.lead >= NO_DIFFERENCE else None,
-            comparison=comparison, estimate=estimate, stopped=stopped, interrupted=interrupted,
+            reads_most=best_layout(layouts), estimate=estimate, stopped=stopped, interrupted=interrupted,
             notes=[*self.notes, *notes_of(layouts, self._engine, self.probed.slots)],
         )  # fmt: skip
 
@@ -265,31 +263,9 @@ def set_slots(cache: str, slots: int | None) -> str:
     return f"{cache}{',' if options else ':'}slots={slots}"
 
 
-def compare_layouts(layouts: list[ReplayedLayout]) -> LayoutComparison | None:
-    """Compare the two layouts with the largest read shares; None if fewer than two were sent whole and report it."""
-    candidates = [layout for layout in layouts if layout.read_share is not None and layout.requests == layout.planned]
-    if len(candidates) < 2 or len({layout.requests for layout in candidates}) > 1:
-        return None
-    first, second, *_ = sorted(candidates, key=lambda layout: -(layout.read_share or 0.0))
-    turns = [layout.simulated.turns for layout in (first, second) if layout.simulated]  # in different orders
-    rows = [[_read_of(turn) for turn in sorted(side, key=lambda turn: (turn.chain, turn.turn))] for side in turns]
-    indexes = range(len(rows[0]))
-    leads = [_share(rows[0], at) - _share(rows[1], at) for at in indexes if len(indexes) > 1]
-    lead = _share(rows[0]) - _share(rows[1])
-    return LayoutComparison(
-        best=first.name, next=second.name, lead=round(lead, 4), lead_least=round(min(leads, default=lead), 4),
-        lead_most=round(max(leads, default=lead), 4),
-        computes_least=min(candidates, key=lambda layout: layout.computed_tokens or 0).name,
-    )  # fmt: skip
-
-
-def _read_of(turn: SimulatedTurn) -> tuple[int, int]:
-    """Return the read tokens and the prompt tokens of a request."""
-    billed = turn.billed
-    read = 0 if billed is None else billed.read_tokens or 0
-    return read, read if billed is None else read + (billed.write_tokens or 0) + (billed.uncached_tokens or 0)
-
-
-def _share(rows: list[tuple[int, int]], left_out: int = -1) -> float:
-    remaining = [row for at, row in enumerate(rows) if at != left_out]
-    return sum(read for read, _ in remaining) / max(1, sum(size for _, size in remaining))
+def best_layout(layouts: list[ReplayedLayout]) -> str | None:
+    """Return the layout with the largest read share; None if none leads, or not all that report it were sent whole."""
+    shares = sorted([(layout.read_share, layout.name) for layout in layouts if layout.read_share is not None])
+    counts = {(layout.requests, layout.planned) for layout in layouts if layout.read_share is not None}
+    is_whole = all(sent == planned for sent, planned in counts) and len(counts) == 1
+    return shares[-1][1] if len(shares) > 1 and is_whole and shares[-1][0] - shares[-2][0] >= NO_DIFFERENCE else None

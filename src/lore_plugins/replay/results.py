@@ -22,7 +22,7 @@ class ReplayedLayout(Struct, frozen=True, kw_only=True):
     """One layout of the session, sent to the server."""
 
     name: str
-    dialect: str  # of its request bodies
+    dialect: str  # of its request bodies; several are joined by commas
     tail: str | None  # where volatile context is; null: as recorded
     capture: str  # the file that was written, "" for none
     planned: int  # requests of the layout
@@ -46,19 +46,6 @@ class ReplayedLayout(Struct, frozen=True, kw_only=True):
     }  # fmt: skip
 
 
-class LayoutComparison(Struct, frozen=True, kw_only=True):
-    """The layouts with the largest and the next share of prompt tokens read."""
-
-    best: str
-    next: str
-    lead: float  # difference of the shares, 0 to 1
-    lead_least: float  # the least difference if one request is left out
-    lead_most: float  # the largest difference if one request is left out
-    computes_least: str  # the layout with the fewest tokens that were not read
-
-    SHOWN: ClassVar[dict[str, str]] = {"best": "own", "next": "own", "computes_least": "own"}
-
-
 class Replayed(CommandResult, frozen=True, kw_only=True):
     """`lore replay --json`."""
 
@@ -68,8 +55,7 @@ class Replayed(CommandResult, frozen=True, kw_only=True):
     version: str | None
     cache: str | None  # the cache model of --cache; null: that of each turn's provider
     layouts: list[ReplayedLayout]
-    reads_most: str | None  # a layout; null if none is clearly best
-    comparison: LayoutComparison | None  # null if no two layouts were sent whole
+    reads_most: str | None  # a layout; null if none is clearly best, or no two were sent whole
     estimate: ReplayEstimate | None
     stopped: str | None  # why the run ended early
     interrupted: bool  # by Ctrl-C

@@ -82,27 +82,26 @@ def test_extract_without_matches_suggests_a_model():
 
 
 @each_store
-def test_list_and_show_print_memory(url):
+def test_users_and_show_print_memory(url):
     fill_store(url)
     assert run_json("users", url=url, schema="memory-users")["users"] == [
         {"user": "ann", "agents": ["main"], "counts": {**ONE, "topics": 4}}
     ]
-    listed = run_json("list", "--user", "ann", url=url)["agents"][0]
-    assert (listed["counts"], listed["texts"], listed["last_failure"]) == ({**ONE, "topics": 4}, [], None)
-    text = memory("list", "--user", "ann", url=url).out
+    text = memory("show", "--user", "ann", url=url).out
     assert text.startswith("agent main  1 fact, 1 preference, 1 decision, 1 task, 4 topics\n")
     agent = run_json("show", "--user", "ann", url=url)["agents"][0]
+    assert (agent["counts"], agent["last_failure"]) == ({**ONE, "topics": 4}, None)
     assert [row["text"] for row in agent["texts"] if row["kind"] == "facts"] == ["My name is Ann."]
     assert "    - I prefer tabs over spaces.\n" in memory("show", "user_preferences", "--user", "ann", url=url).out
     assert memory("users", url=url).out.splitlines()[-1] == f"1 user remembered in {url}"
 
 
-def test_list_shows_only_the_named_user():
+def test_show_prints_only_the_named_user():
     url = "sqlite:s.db"
     fill_store(url)
-    assert run_json("list", url=url)["agents"] == []
-    assert run_json("list", "--user", "Ann", url=url)["agents"] == []
-    assert memory("list", "--user", "ann", "--agent", "other", url=url).out.endswith(
+    assert run_json("show", url=url)["agents"] == []
+    assert run_json("show", "--user", "Ann", url=url)["agents"] == []
+    assert memory("show", "--user", "ann", "--agent", "other", url=url).out.endswith(
         f"nothing is remembered of user ann in {url}\n"
     )
 
@@ -190,7 +189,7 @@ def test_extract_refuses_other_users_and_agents(settings, args, error):
 def test_session_without_user_uses_the_default():
     begin_store("sqlite:s.db", user_id=None, agent_id="main")
     memory("extract", "s1", url="sqlite:s.db")
-    assert memory("list", url="sqlite:s.db").out.splitlines()[-1] == "user default: 1 agent in sqlite:s.db"
+    assert memory("show", url="sqlite:s.db").out.splitlines()[-1] == "user default: 1 agent in sqlite:s.db"
 
 
 def summariser(*lines: str) -> str:
@@ -235,17 +234,17 @@ def test_nested_extraction_is_refused(monkeypatch):
         assert (ran.code, "cannot use memory" in ran.err) == (2, True)
 
 
-def test_failing_summariser_is_shown_in_list():
+def test_failing_summariser_is_shown():
     fill_store("sqlite:s.db")
     put("lore.toml", summariser("print('I summed it up.')").encode())
     again = ("--again", "--config", "lore.toml")
     result = run_json("extract", "s1", *again, url="sqlite:s.db", schema="memory-extracted", code=3)
     assert result["failure"] == "the answer is not a JSON object, also when asked again"
-    listed = run_json("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
+    listed = run_json("show", "--user", "ann", url="sqlite:s.db")["agents"][0]
     assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, result["failure"])
     assert (
         ": the answer is not a JSON object, also when asked again\n"
-        in memory("list", "--user", "ann", url="sqlite:s.db").out
+        in memory("show", "--user", "ann", url="sqlite:s.db").out
     )
     ran = memory("extract", "s1", *again, url="sqlite:s.db")
     assert (ran.code, ran.out.startswith("nothing was remembered ")) == (3, True)
@@ -268,7 +267,7 @@ def test_read_only_store_fails_with_one_line(monkeypatch):
             ran = memory(*args, url="sqlite:s.db")
             assert (ran.code, ran.out) == (2, "")
             assert ran.err == "error: sqlite:s.db cannot be written: attempt to write a readonly database\n"
-    assert run_json("list", "--user", "ann", url="sqlite:s.db")["agents"][0]["counts"] == {**ONE, "topics": 4}
+    assert run_json("show", "--user", "ann", url="sqlite:s.db")["agents"][0]["counts"] == {**ONE, "topics": 4}
 
 
 @each_store

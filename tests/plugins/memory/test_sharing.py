@@ -116,13 +116,13 @@ def test_extract_writes_to_shared_memory():
     assert lore("store", "import", "s.jsonl", "--store", "sqlite:s.db").code == 0
     result = lore("memory", "extract", "s9", "--store", "sqlite:s.db", "--json").json
     assert (result["agent"], result["shared"], result["added"]) == ("helper", True, {"facts": 1})
-    out = lore("memory", "list", "--user", "ann", "--agent", "*", "--store", "sqlite:s.db").out
+    out = lore("memory", "show", "--user", "ann", "--agent", "*", "--store", "sqlite:s.db").out
     assert out.splitlines()[0] == "shared by agents  1 fact, with texts that no dream has covered yet"
     alone = lore("memory", "show", "--user", "ann", "--agent", "helper", "--store", "sqlite:s.db")
     assert (
         "that agents share is not shown; select it with --agent '*'" in alone.err
     )  # it looked as if nothing were kept
-    ran = lore("memory", "list", "--user", "ann", "--agent", "all", "--store", "sqlite:s.db")
+    ran = lore("memory", "show", "--user", "ann", "--agent", "all", "--store", "sqlite:s.db")
     assert (ran.code, "reserved" in ran.err) == (2, True)
     put("lore.toml", b'[memory]\nshare = ["*"]\n')
     assert lore("memory", "extract", "s9", "--store", "sqlite:s.db").code == 2

@@ -8,7 +8,7 @@ import pytest
 
 from lore.commands.main import main
 from lore.report.redacted import CHANGES, ROWS
-from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
+from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 from plugins.replay.engines import VLLM, Engine, serving, status
 
 pytest.importorskip("httpx")
@@ -66,7 +66,7 @@ def test_redact_hides_private_model_names(tmp_path, monkeypatch, capsys):
 def test_every_text_of_a_replay_has_its_row():
     texts = [
         (struct, name)
-        for struct in (Replayed, ReplayedLayout, LayoutComparison, ReplayEstimate)
+        for struct in (Replayed, ReplayedLayout, ReplayEstimate)
         for name, hint in get_type_hints(struct).items()
         if name in struct.__struct_fields__ and "str" in str(hint)
     ]

@@ -49,13 +49,10 @@ class _OpenAI(Body):
     system_roles = ("system", "developer")
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
-        """Return the mark of models that are cached at exact breakpoints.
-
-        The API sets one of the four itself, at the end of the latest message (prompt caching guide, 2026-10).
-        """
+        """Return the mark of models that are cached at exact breakpoints."""
         if not has_exact_breakpoints(model):
             return None
-        return CacheMark(b'{"mode":"explicit"}', on_tools=False, look_back=0, most=3)
+        return CacheMark(b'{"mode":"explicit"}', on_tools=False, look_back=0, options="prompt_cache_options")
 
     def cache_key_member(self, model: str | None) -> str | None:
         """Return `prompt_cache_key` for OpenAI's own models: servers of other models may refuse the member."""
