@@ -9,9 +9,20 @@ from msgspec import UNSET, Raw
 
 from lore.cache.rules import is_partial
 from lore.commands import flags
-from lore.commands.common import CommonOptions, find_settings, log, out, redact_errors, refuse, takes, write_json
+from lore.commands.common import (
+    CommonOptions,
+    exit_code,
+    find_settings,
+    log,
+    out,
+    redact_errors,
+    refuse,
+    takes,
+    write_json,
+)
 from lore.errors import LoreError
 from lore.fold.turns import MOST_UNENDED, STATES, clear_impossible_counts
+from lore.judge.totals import list_unjudged
 from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import UsageResult
@@ -38,7 +49,10 @@ class FoldOptions(CommonOptions, frozen=True):
 
 @takes(FoldOptions)
 def run(options: FoldOptions) -> int:
-    """Show a session's timeline: messages, tool calls, compactions, and the usage of each request."""
+    """Show a session's timeline: messages, tool calls, compactions, and the usage of each request.
+
+    Exit code 3 if a part of the session cannot be read.
+    """
     opening = Options(
         format=options.format, rules=find_settings(options.config).settings.assemble, log=log(options.verbose)
     )
@@ -54,7 +68,8 @@ def run(options: FoldOptions) -> int:
         write_json(result)
     else:
         write(result, items, out(options.color), title="pruned by compaction" if options.pruned else "")
-    return 0
+    rows = len(result.timeline) or len(result.turns)
+    return exit_code(list_unjudged(result.problems, rows, has_findings=False), judged=rows)
 
 
 class Folded(NamedTuple):
