@@ -33,7 +33,7 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, by_start, drop_copies, inputs, join_bodies
-from lore.recording.opening import reader_named
+from lore.recording.opening import Options, reader_named
 from lore.report.plain import counted
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, map_files, place_of
 from lore.run.outputs import open_output, refuse_recording
@@ -189,10 +189,16 @@ def _list_files(
     policy = context.policy
     if context.with_ledgers or context.baseline or policy.per_path or policy.exempt:  # these are about single files
         return files
-    kept = drop_copies(files, context.options)
-    if len(kept) < len(files):
-        copies.append(f"{counted(len(files) - len(kept), 'file')} that another one equals or begins with: counted once")
-    return join_bodies(kept, context.options.format)
+    files, notes = keep_originals(files, context.options)
+    copies += notes
+    return files
+
+
+def keep_originals(files: list[Input], options: Options) -> tuple[list[Input], list[str]]:
+    """Return the files without copies of others, request bodies joined, and a note how many are copies."""
+    kept = drop_copies(files, options)
+    note = f"{counted(len(files) - len(kept), 'file')} that another one equals or begins with: counted once"
+    return join_bodies(kept, options.format), [note] * (len(kept) < len(files))
 
 
 def conclude(
