@@ -8,6 +8,7 @@ Memory: the latest requests of `LINTED_CONVERSATIONS` conversations of a file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -147,7 +148,8 @@ def _lint(
             done_bytes += file.size
             if progress is not None:
                 progress(done_bytes, total_bytes)
-        if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
+        are_skipped = options.pass_over and all(map(os.path.isfile, options.bodies))  # as a hook names changed files
+        if not (linting.summary.files or are_skipped or any(map(is_unjudged, linting.problems))):
             raise UnrecognisedError(f"no requests in {corpus.show(options.bodies[0])}", hint=_HINT)
     return linting.result(), linting.unjudged
 
