@@ -11,9 +11,9 @@ from cli.policies import clock, settings, sums, update, waste
 from cli.pooled import pooled
 from cli.running import lore, put, session
 from formats.claude import asked, log_bytes
+from helpers import sarif_rules
 from lore.recording.inputs import inputs
 from model.making import body, dumps
-from report import sarif_rules
 
 # select, ignore, exemptions
 
