@@ -151,9 +151,7 @@ def _answer(
         return common.INTERRUPTED
     problems = results[0].problems if results else []
     with_turns = {turn.path for result in results[:1] for turn in result.turns}
-    unjudged = [
-        problem for problem in problems if list_unjudged([problem], problem.file in with_turns, has_findings=False)
-    ]
+    unjudged = [fault for fault in problems if list_unjudged([fault], fault.file in with_turns, has_findings=False)]
     common.name_unjudged(unjudged, verbose=options.verbose)
     return common.exit_code(unjudged, judged=sum(len(result.turns) for result in results))
 

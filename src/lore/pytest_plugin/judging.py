@@ -67,7 +67,7 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
     records = [_entry(request, number) for number, request in enumerate(requests, 1)]
     judged = judge_records(records, expects_breakpoints=True)
     if not judged.pairs:
-        return nothing_compared(requests, len(records), judged.requests, judged.side_calls)
+        return nothing_compared(requests, len(records), judged)
     unused = [word for code, word in allowed.items() if code not in judged.codes]
     if unused:
         warnings.warn(LoreWarning(f"allow={', '.join(unused)}: no request needs this; remove it"), stacklevel=3)
@@ -275,9 +275,9 @@ def allowances(allow: object) -> dict[str, str]:
 # messages
 
 
-def nothing_compared(requests: object, count: int, prompts: int, side_calls: int = 0) -> str:
-    """Return why nothing was judged of `count` requests, of which `prompts` are prompts, `side_calls` of them alone."""
-    streams, watched = 0, ""
+def nothing_compared(requests: object, count: int, judged: JudgedRequests) -> str:
+    """Return why nothing was judged of `count` requests."""
+    streams, watched, prompts, side_calls = 0, "", judged.requests, judged.side_calls
     if isinstance(requests, Recorder):
         streams = sum(request.body is None and request.method == "POST" for request in requests)
     if isinstance(requests, Recorder) and not count:

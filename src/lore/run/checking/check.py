@@ -83,11 +83,6 @@ class CheckOutcome(Struct, frozen=True):
     longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
-    @property
-    def incomplete(self) -> bool:
-        """Whether something could not be judged."""
-        return bool(self.unjudged)
-
 
 def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EVERY_FILE) -> CheckOutcome:
     """Judge every recording under these paths.
@@ -97,8 +92,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     stale entry of the baseline, and writes no baseline.
     """
     context = replace(context, with_ledgers=run.on_ledger is not None)
-    hidden_folders, copies = list[str](), list[str]()
-    files = _list_files(paths, context, run, hidden_folders, copies)
+    hidden_folders = list[str]()
+    files, copies = _list_files(paths, context, run, hidden_folders)
     previous = _read_baseline(context)
     recorder = BaselineRecorder(context.option_ruling) if context.renews_baseline else None
     known_findings = None if previous is None else KnownFindings(previous, partial(_is_gone, context))
@@ -173,9 +168,9 @@ def _notes(
 
 
 def _list_files(
-    paths: list[str], context: CheckContext, run: CheckRun, hidden_folders: list[str], copies: list[str]
-) -> list[Input]:  # fmt: skip
-    """Return the files to judge; add the hidden folders that are not searched, and how many are copies, to the lists.
+    paths: list[str], context: CheckContext, run: CheckRun, hidden_folders: list[str]
+) -> tuple[list[Input], list[str]]:  # fmt: skip
+    """Return the files to judge, and a note how many are copies; add the folders that are not searched to the list.
 
     Raises LoreError for an unknown name in the settings or options.
     """
@@ -188,10 +183,8 @@ def _list_files(
         context.options.log(f"{corpus.show(folder)}: a hidden folder, skipped")
     policy = context.policy
     if context.with_ledgers or context.baseline or policy.per_path or policy.exempt:  # these are about single files
-        return files
-    files, notes = keep_originals(files, context.options)
-    copies += notes
-    return files
+        return files, []
+    return keep_originals(files, context.options)
 
 
 def keep_originals(files: list[Input], options: Options) -> tuple[list[Input], list[str]]:
