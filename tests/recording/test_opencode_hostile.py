@@ -103,7 +103,7 @@ def test_too_long_value_ends_only_its_session(tmp_path, two, monkeypatch):
     with pytest.raises(LoreError, match="too big"):
         fold(f"{path}#ses_2", Options())
     checked = check([str(path)])
-    assert (checked.result.summary.turns, bool(checked.unjudged)) == (2, True)
+    assert (checked.result.summary.turns, checked.incomplete) == (2, True)
 
 
 def test_values_of_other_types_are_none(tmp_path, two):

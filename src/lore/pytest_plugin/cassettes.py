@@ -192,7 +192,7 @@ def _errors(outcome: CheckOutcome) -> list[Finding]:
 
 def _reason(outcome: CheckOutcome) -> str:
     """Return the last line: the failing codes, how often, where, and the next command; empty if the run passes."""
-    if not (outcome.failed or outcome.unjudged):
+    if not (outcome.failed or outcome.incomplete):
         return ""
     result, wrong = outcome.result, _errors(outcome)
     if outcome.failed and wrong:

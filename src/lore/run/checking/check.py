@@ -83,6 +83,11 @@ class CheckOutcome(Struct, frozen=True):
     longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether something could not be judged."""
+        return bool(self.unjudged)
+
 
 def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EVERY_FILE) -> CheckOutcome:
     """Judge every recording under these paths.
