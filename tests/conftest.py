@@ -41,6 +41,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_configure(config):
     """Keep hypothesis' data in `build`, and let started processes share compiled files."""
+    if hasattr(config, "workerinput"):
+        gc.disable()  # until the tests are collected: they stay
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     configuration.set_hypothesis_home_dir(ROOT / "build" / "hypothesis")  # made again it costs 3 s a process
     with suppress(ImportError):
@@ -69,6 +71,7 @@ def _one_authority() -> Path:
 
 def pytest_collection_finish():
     """Exclude the 20,000 collected tests from each later collection of garbage."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -84,6 +84,7 @@ def test_files_that_are_no_recordings_are_passed_over(repository) -> None:
 TAKEN = (
     "run.jsonl", "a/b/run.ndjson", "captures/login.har", "x.har", "logs/task.eval", "cassettes/a.yaml",
     "tests/cassettes/deep/er/a.yml", "tests/recordings/turn.json", "my/transcript/t.json", "capture/x.json",
+    "spec/vcr_cassettes/chat.yml", "tests/_vcr/a.yaml", "__recordings__/a/recording.json",
 )  # fmt: skip
 LEFT = (
     "package.json", "recordings.json", "src/cassettes.yaml", "old-recordings/x.json", ".github/workflows/ci.yml",

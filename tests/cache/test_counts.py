@@ -91,6 +91,7 @@ RULES = {"type": "text", "text": "Answer in one sentence. " * 150}  # 3,600 byte
     (PICTURE, {"uncached_tokens": 5}, {}, ""),
     ({"type": "input_audio", "input_audio": {"data": "SUQz" * 900}}, {"uncached_tokens": 5}, {}, ""),
     ({"type": "video_url", "video_url": {"url": "data:video/mp4;base64" + "A" * 3600}}, {"uncached_tokens": 5}, {}, ""),
+    ({"type": "document_url", "document_url": "data:a;base64," + "A" * 3600}, {"uncached_tokens": 5}, {}, ""),
     ({"type": "tool_result", "tool_use_id": "a", "content": [RULES, RULES, PICTURE]}, {"uncached_tokens": 5}, {}, ""),
 ])  # fmt: skip
 def test_usage_far_below_the_body_is_impossible(block, counts, fields, reason):

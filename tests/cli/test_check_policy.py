@@ -11,9 +11,9 @@ from cli.policies import clock, settings, sums, update, waste
 from cli.pooled import pooled
 from cli.running import lore, put, session
 from formats.claude import asked, log_bytes
+from helpers import sarif_rules
 from lore.recording.inputs import inputs
 from model.making import body, dumps
-from report import sarif_rules
 
 # select, ignore, exemptions
 
@@ -160,6 +160,14 @@ def test_recording_cut_in_its_first_request_exits_2(command):
         assert (result.code, "not judged: cut.jsonl:1: unreadable line" in result.err) == (code, True)
 
 
+@pytest.mark.parametrize("command", ["simulate", "diff-prefix", "fold"])
+def test_answer_about_damaged_recording_exits_3(command):
+    first, *others = unmarked(2, is_billed=False)
+    put("r.jsonl", b"\n".join((first, b'{"cut', *others)))
+    result = lore(command, "r.jsonl")
+    assert (result.code, "r.jsonl:2" in result.out + result.err) == (3, True)
+
+
 def test_session_without_requests_says_nothing_was_judged():
     put("empty.jsonl", log_bytes(asked("u1", "a question")))
     result = lore("check", "empty.jsonl")
@@ -168,13 +176,15 @@ def test_session_without_requests_says_nothing_was_judged():
 
 
 def unmarked(
-    lines: int, *, is_billed: bool, cached_title: bool = False, second: str = "three", requests: int = 3
-) -> list[bytes]:
+    lines: int, *, is_billed: bool, cached_title: bool = False, second: str = "three", requests: int = 3,
+    repeats: bool = True,
+) -> list[bytes]:  # fmt: skip
     """Requests of one conversation without cache breakpoints, and perhaps a short call that reads a cache."""
     usage = {"input_tokens": 9 * lines, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
     texts = ["one", "two", second, "four", "five"]
     bodies = [
-        {"model": "claude-opus-4-8", "system": "Read the code before you write. " * lines, "max_tokens": 900,
+        {"model": "claude-opus-4-8", "max_tokens": 900,
+         "system": ("" if repeats else f"{count}. ") + "Read the code before you write. " * lines,
          "messages": [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts[:count])]}
         for count in (1, 3, 5)[:requests]
     ]  # fmt: skip
@@ -191,13 +201,14 @@ def unmarked(
     ({"lines": 200, "is_billed": True}, "error"),  # near the minimum by the estimate, above it by the usage
     ({"lines": 9, "is_billed": False, "second": "A log. " * 4_000}, "error"),  # the first request was too short
     ({"lines": 900, "is_billed": True, "cached_title": True}, "warning"),
+    ({"lines": 900, "is_billed": True, "repeats": False}, "warning"),  # a breakpoint alone would save nothing
     ({"lines": 900, "is_billed": True, "requests": 1}, "note"),  # nothing is sent again
 ])  # fmt: skip
 def test_check_exits_1_if_no_request_is_cached(fields, severity):
     put("a.jsonl", b"\n".join(unmarked(**fields)))
     result = lore("check", "a.jsonl", "--json")
-    found = [(finding["code"], finding["severity"]) for finding in result.json["findings"]]
-    assert (result.code, found) == (int(severity == "error"), [("LORE114", severity)])
+    found = [finding["severity"] for finding in result.json["findings"] if finding["code"] == "LORE114"]
+    assert (result.code, found) == (int(severity == "error"), [severity])
 
 
 def test_named_empty_file_is_a_finding_beside_others():

@@ -354,8 +354,26 @@ def test_constant_example_of_a_time_is_no_clock():
     assert not codes("lint", "a.json") & {"LORE151", "LORE153", "LORE182"}
 
 
+def test_lint_counts_equal_recordings_once():
+    result = linted(*(put(name, GOOD) for name in ("a.jsonl", "b.jsonl")))
+    assert (result.json["summary"]["requests"], "counted once" in result.err) == (1, True)
+
+
+def test_lint_and_check_name_one_kind():
+    put("a.jsonl", CLOCK, {**CLOCK, "messages": [*CLOCK["messages"], *body(text("On."))["messages"]]})
+    kinds = [
+        {
+            finding["kind"]
+            for finding in lore(command, "a.jsonl", "--json").json["findings"]
+            if finding["code"] == "LORE182"
+        }
+        for command in ("lint", "check")
+    ]
+    assert kinds == [{"unattributable"}] * 2
+
+
 def test_lint_counts_further_warnings_of_one_kind():
     for number in range(4):
-        put(f"d/{number}.jsonl", dumps(GOOD) + b'\n{"model": "cla')
+        put(f"d/{number}.jsonl", dumps(body(words=f"{LONG}{number}")) + b'\n{"model": "cla')
     assert "! LORE202 torn-last-line, 2 more in 2 files (-v: each)" in lore("lint", "d").out
     assert lore("lint", "d", "-v").out.count("LORE202") == 4

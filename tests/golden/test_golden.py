@@ -10,6 +10,8 @@ from helpers.each import each
 KNOWN = cases.cases()
 SCRIPTS = [(file.stem, script) for file in scripts.FILES for script in scripts.scripts(file)]
 INPUTS = digests.inputs()
+# Recordings without a cause are judged by `tests/test_catalogue.py`.
+CASES = [pytest.param(name, marks=[pytest.mark.soak] if "/negative" in name else []) for name in INPUTS]
 RESULTS = digests.load(digests.FIXTURE_RESULTS)
 CORPUS_ENTRIES = digests.load(digests.CORPUS_RESULTS)
 STALE = "other than before: compare with `make compare`, then run `make golden`"
@@ -46,7 +48,7 @@ def test_reader_returns_golden_events(fixture):
     assert digests.rows(fixture).decode() == expected.read_text("utf-8"), STALE
 
 
-@pytest.mark.parametrize("fixture", INPUTS)
+@pytest.mark.parametrize("fixture", CASES)
 def test_commands_give_golden_results(fixture):
     skip_without_plugin(fixture)
     assert results(fixture, cases.ROOT) == RESULTS.get(fixture), STALE

@@ -63,7 +63,7 @@ HUGE = {
     "a text of 16 MB with an emoji": lambda: (
         b'{"request":"' + TEXT + b'{\\"role\\":\\"user\\",\\"content\\":\\"' + EMOJI + b"a" * 16_000_000 + b'\\"}]}"}\n'
     ),
-    "135,000 messages": lambda: times(MESSAGE, 135_000, b'{"request":{"model":"m","messages":[', b']},"usage":{}}\n'),
+    "45,000 messages": lambda: times(MESSAGE, 45_000, b'{"request":{"model":"m","messages":[', b']},"usage":{}}\n'),
     "two million messages": lambda: times(b"{}", 2_000_000, POSTED + b'"postData":{"text":"' + TEXT, b']}"}}}]}}'),
     "a million headers": lambda: times(b'{"name":"a"}', 1_000_000, POSTED + b'"headers":[', b"]}}]}}"),
     "a million attributes": lambda: times(
@@ -77,7 +77,7 @@ HUGE = {
 
 
 ALWAYS = [  # of each reader one
-    "an emoji before 20 MB", "60 MB of one interaction", "one line of many values", "135,000 messages",
+    "an emoji before 20 MB", "60 MB of one interaction", "one line of many values", "45,000 messages",
     "a million attributes", "a sample of 39 MB",
 ]  # fmt: skip
 
@@ -87,4 +87,4 @@ def test_huge_capture_takes_at_most_200_mb(what, desk):
     (desk / "huge").write_bytes(HUGE[what]())
     ended = child.lore("check", "huge")
     assert ended.code in (0, 1, 2, 3), ended
-    assert ended.peak < 200 * child.MEGABYTE
+    assert ended.peak < (90 if what == "45,000 messages" else 200) * child.MEGABYTE  # 200 for 135,000

@@ -52,7 +52,7 @@ def test_baseline_file_is_readable():
 
 
 def test_known_finding_is_used_up():
-    known_findings = store.KnownFindings(store.decode(baseline(*SOME[:2]), "b"))
+    known_findings = store.KnownFindings(store.decode(b"\xef\xbb\xbf" + baseline(*SOME[:2]), "b"))
     assert [known_findings.take(SOME[0], SOME[0].path) for _ in range(3)] == [True, True, False]
     assert not known_findings.take(SOME[3], SOME[3].path)
 

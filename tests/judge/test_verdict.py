@@ -223,7 +223,8 @@ def test_setting_changed_before_a_result_is_the_authors(last, actor):
     previous = body(LONG, model="claude-opus-5", thinking={"type": "adaptive"})
     current = body(LONG, call, {"role": "user", "content": [last]}, model="claude-opus-5")
     verdict = judged(previous, current, usages=(Usage(0, 0, 9_000), Usage(0, 0, 9_100)))
-    (finding,) = [candidate for _, candidate in findings_of(verdict.pair, PLACE) if candidate.code == "LORE120"]
+    findings = [found for _, found in findings_of(verdict.pair, replace(PLACE, audience="user"))]
+    (finding,) = [found for found in findings if found.code == "LORE120"]
     assert finding.actor == actor
 
 

@@ -11,8 +11,7 @@ from cli.running import lore
 from formats.codex import Rollout
 from judge import pi_sessions as pi
 from judge.captures import SYSTEM, asks, break_codes, call, judged, text, usage
-from laws.test_law_11_one_verdict import READ
-from laws.test_law_11_quick_judge import assert_quick_judge_agrees
+from laws.law_11 import READ, assert_quick_judge_agrees
 from lore.recording.base import Problems
 
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)

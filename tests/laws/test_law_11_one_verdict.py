@@ -7,65 +7,33 @@ their source, evidence and words. Tried on every fixture, on real recordings, an
 
 import json
 from collections import Counter, defaultdict
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from cli.running import lore
-from conftest import CORPUS, ROOT, recordings
 from faults.catalogue import FAULTS, Case, alone
 from faults.expected import EXPECTED, Happened, happening
 from faults.pairs import pairs as of_two
 from faults.serving import Injected, spelled, written
 from helpers.each import each
 from helpers.matrix import some
+from laws.law_11 import FIXTURES, LOOK_ALIKE, OWN, READ, REAL_CASES, reader_of, short
 from lore.commands.diff_prefix import TurnComparison, compare_names
-from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.cause import Place
 from lore.model.results import Finding
 from lore.pytest_plugin.judging import judge_records
 from lore.recording.base import Problems, UnrecognisedError
-from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext, verdicts
 from lore.run.rules import PACKAGED
 from lore.run.simulation import simulate
 
-FIXTURES = ROOT / "fixtures"
-FOLDERS = ("causes", "recordings", "sessions", "claude-code", "captures")
 OF_TURNS = ("LORE1", "LORE3")  # LORE2xx is about files, LORE4xx about runs
-LOOK_ALIKE = ("negative", "negative.jsonl")  # of a code: recordings without it, for `tests/test_catalogue.py`
 SMALL, SAMPLE = 40, 8  # turns of a file whose pairs are all compared; pairs of a longer one
-READ = Options()
-
-
-def listed(*folders: Path) -> list[str]:
-    """Return the recordings in folders, each file or packed folder once."""
-    every = inputs([str(folder) for folder in folders if folder.is_dir()])
-    return [recording.path for recording in every if reader_of(recording.path) is not None]
-
-
-@cache
-def reader_of(path: str) -> str | None:
-    """Return the format of a file; None if it is not a recording."""
-    try:
-        return READ.open(path).reader.name
-    except LoreError:
-        return None
-
-
-def short(path: str) -> str:
-    """Return the path of a recording below its folder."""
-    below = CORPUS if Path(path).is_relative_to(CORPUS) else FIXTURES
-    return Path(path).relative_to(below).as_posix()
-
-
-OWN = listed(*(FIXTURES / name for name in FOLDERS))
-REAL_CASES = recordings(map(Path, listed(CORPUS)))
 
 
 class Shown(NamedTuple):

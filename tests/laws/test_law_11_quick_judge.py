@@ -11,29 +11,13 @@ from msgspec.structs import replace
 
 from cache.talk import Talk, bill
 from helpers.matrix import some
-from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, READ, REAL_CASES
+from laws.law_11 import LOOK_ALIKE, OWN, PLACE, READ, REAL_CASES, assert_quick_judge_agrees
 from lore.judge.findings import findings_of
-from lore.model.cause import Place
 from lore.model.turn import Turn
 from lore.recording.base import Problems
 from lore.run.rules import PACKAGED
 
-PLACE = Place("session.jsonl")
 OWN_CASES = [path for path in OWN if not path.endswith(LOOK_ALIKE)]
-
-
-def assert_quick_judge_agrees(turns: Iterable[Turn]) -> int:
-    """Compare both judges turn by turn; return how many pairs the quick one did not make."""
-    whole, quick, spared = PACKAGED.judge(), PACKAGED.judge(quick=True), 0
-    for turn in turns:
-        full, fast = whole.turn(turn), quick.turn(turn)
-        place = f"turn {turn.number} of {turn.chain}"
-        assert (full.causes, full.lost_tokens) == (fast.causes, fast.lost_tokens), place
-        assert (full.wasted_tokens, full.unexplained_tokens) == (fast.wasted_tokens, fast.unexplained_tokens), place
-        assert (full.compared, full.was_foreseen) == (fast.compared, fast.was_foreseen), place
-        spared += full.pair is not None and fast.pair is None
-    assert whole.finish(PLACE) == quick.finish(PLACE)
-    return spared
 
 
 def test_quick_judge_agrees_on_fixtures():

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import CORPUS, recordings
 from judge.pi_sessions import session
-from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, listed, reader_of, short
+from laws.law_11 import LOOK_ALIKE, OWN, listed, reader_of, short
 from lore.commands.compare import SelectedSide, compare
 from lore.commands.pages import read_session
 from lore.commands.spending import list_sessions

@@ -240,7 +240,14 @@ def test_changed_spelling_fails() -> None:
         [body(1), body(1, system="Else.", messages=[{"role": "user", "content": "Nothing alike at all"}])],
         "no two of 2 requests belong to one conversation",
     ),
-], ids=["none", "one", "nothing installed", "nothing recorded", "strangers"])  # fmt: skip
+    (
+        [body(1, max_tokens=1), body(2, max_tokens=1)],
+        (
+            "no two of 2 requests belong to one conversation; one is a side call: a title, or a check of a key "
+            "(max_tokens of at most 16; with a system prompt, of 1)"
+        ),
+    ),
+], ids=["none", "one", "nothing installed", "nothing recorded", "strangers", "side call"])  # fmt: skip
 def test_assertion_without_pairs_fails(requests, why, monkeypatch) -> None:
     monkeypatch.setattr(unrecorded, "unrecorded_sdks", list)  # whatever other tests have imported
     assert failure(requests) == f"nothing was compared: {why}"

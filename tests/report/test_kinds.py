@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from helpers import sarif_rules
 from helpers.schemas import valid
 from lore.judge.findings import finding
 from lore.model.cause import Place
@@ -19,7 +20,6 @@ from lore.report.console import Console
 from lore.report.forms.base import REPORTS
 from lore.report.forms.ci import Junit
 from lore.report.plain import visible
-from report import sarif_rules
 
 NASTY = (
     "\x1b[31mred\x1b[0m \x00\x07\x0b\x7f\x85 \ud83d half \ufffe\uffff \U0001fffe ]]> <b> & \" ' %0A ::error:: | ` \\ "

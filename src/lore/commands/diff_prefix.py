@@ -24,6 +24,7 @@ from lore.judge.findings import turn_findings
 from lore.judge.messages import MASKED
 from lore.judge.pairs.corrections import ChainState, add_prices, drop_loss_below_minimum
 from lore.judge.pairs.pair import Pair
+from lore.judge.totals import list_unjudged
 from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Audience, Problem
@@ -82,7 +83,7 @@ def run(options: DiffOptions) -> int:
 
     With one name, the pairs of a session that differ or lost cached tokens are shown (--all shows every pair); a name
     PATH#N is compared with its previous turn. The provider's cache is predicted for the later turn; with --no-tokens
-    only if --cache names one.
+    only if --cache names one. Exit code 3 if a part of the input cannot be read.
     """
     limit, writer = options.fail_under, None
     if limit is not None and not 0 <= limit <= 1:
@@ -90,13 +91,14 @@ def run(options: DiffOptions) -> int:
     comparison = _comparison(options)
     if not options.as_json:
         writer = DiffWriter(common.out(options.color), every=options.every, verbose=options.verbose)
-    lowest_reuse, missing, unread = None, set[tuple[str, str]](), list[str]()
+    lowest_reuse, missing, unread, unjudged = None, set[tuple[str, str]](), list[str](), list[Problem]()
     try:
         for diff in compare_names(options.left, options.right, comparison):
             with common.writing():
                 common.write_json(diff) if writer is None else writer.write(diff)
             missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
             unread += [side.name for side in (diff.left, diff.right) if side.dialect is None]
+            unjudged += list_unjudged(diff.problems, 1, has_findings=False)
             lowest_reuse = min((share for share in (lowest_reuse, diff.reuse_ratio) if share is not None), default=None)
     except NoPairError as error:
         if limit is None:
@@ -108,8 +110,9 @@ def run(options: DiffOptions) -> int:
             writer.finish()
         for name, what in sorted(missing):
             common.tell(f"note: {describe_missing([name], what)}")
+    common.name_unjudged(unjudged, verbose=options.verbose)
     if limit is None or (lowest_reuse is not None and lowest_reuse >= limit):
-        return 0
+        return common.exit_code(unjudged)
     if lowest_reuse is None:
         common.tell(f"--fail-under cannot be judged: no prompt in {' and '.join(unread) or 'the earlier turn'}")
         return 3

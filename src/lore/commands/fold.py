@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from lore.cache.rules import is_partial
-from lore.commands import flags
-from lore.commands.common import CommonOptions, find_settings, log, out, redact_errors, refuse, takes, write_json
+from lore.commands import common, flags
 from lore.errors import LoreError
 from lore.fold.turns import MOST_UNENDED, STATES, clear_impossible_counts
+from lore.judge.totals import list_unjudged
 from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import UsageResult
@@ -24,7 +24,7 @@ from lore.report.timeline import write
 from lore.run.rules import packaged
 
 
-class FoldOptions(CommonOptions, frozen=True):
+class FoldOptions(common.CommonOptions, frozen=True):
     """The options of `lore fold`."""
 
     session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`."]
@@ -36,14 +36,16 @@ class FoldOptions(CommonOptions, frozen=True):
     format: flags.Format = None
 
 
-@takes(FoldOptions)
+@common.takes(FoldOptions)
 def run(options: FoldOptions) -> int:
-    """Show a session's timeline: messages, tool calls, compactions, and the usage of each request."""
-    opening = Options(
-        format=options.format, rules=find_settings(options.config).settings.assemble, log=log(options.verbose)
-    )
-    refuse((options.pruned and options.unpruned, "--pruned and --unpruned are two different views", "choose one"))
-    with redact_errors(redact=options.redact):
+    """Show a session's timeline: messages, tool calls, compactions, and the usage of each request.
+
+    Exit code 3 if a part of the session cannot be read.
+    """
+    rules = common.find_settings(options.config).settings.assemble
+    opening = Options(format=options.format, rules=rules, log=common.log(options.verbose))
+    common.refuse((options.pruned and options.unpruned, "--pruned and --unpruned are different views", "choose one"))
+    with common.redact_errors(redact=options.redact):
         folded = fold(options.session, opening, at=options.at, unpruned=options.unpruned, only_pruned=options.pruned)
     result, items = folded.result, folded.items
     if options.redact:
@@ -51,10 +53,11 @@ def run(options: FoldOptions) -> int:
 
         result, items = redacted_fold(result, items)
     if options.as_json:
-        write_json(result)
+        common.write_json(result)
     else:
-        write(result, items, out(options.color), title="pruned by compaction" if options.pruned else "")
-    return 0
+        write(result, items, common.out(options.color), title="pruned by compaction" if options.pruned else "")
+    rows = len(result.timeline) or len(result.turns)
+    return common.exit_code(list_unjudged(result.problems, rows, has_findings=False), judged=rows)
 
 
 class Folded(NamedTuple):

@@ -8,6 +8,7 @@ Memory: the latest requests of `LINTED_CONVERSATIONS` conversations of a file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -34,13 +35,14 @@ from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, Lin
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.inputs import Input, inputs, is_passed_over, join_bodies, open_input
+from lore.recording.inputs import Input, inputs, is_passed_over, open_input
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.base import Report
 from lore.report.forms.ci import Junit
 from lore.report.forms.lint import LintTerminal, worded_lint
 from lore.report.redacted import redacted
+from lore.run.checking.check import keep_originals
 from lore.run.checking.verdicts import CheckContext, place_of, with_line
 from lore.run.outputs import parse_targets, reporting_errors, write_reports
 from lore.tokens.o200k import Counter
@@ -133,7 +135,10 @@ def _lint(
         ]
         by_path = policy.per_path or policy.exempt  # settings differ by path
         if not by_path and all(name.turn is None for _, name in files):
-            files = [(file, parsed_names[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
+            originals, notes = keep_originals([file for file, _ in files], context.options)
+            files = [(file, parsed_names[0][0]) for file in originals]
+            for note in notes:
+                common.tell(note)
         total_bytes, done_bytes, keys = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
             key = file.path, name.chain, name.turn
@@ -143,7 +148,8 @@ def _lint(
             done_bytes += file.size
             if progress is not None:
                 progress(done_bytes, total_bytes)
-        if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
+        are_skipped = options.pass_over and all(map(os.path.isfile, options.bodies))  # as a hook names changed files
+        if not (linting.summary.files or are_skipped or any(map(is_unjudged, linting.problems))):
             raise UnrecognisedError(f"no requests in {corpus.show(options.bodies[0])}", hint=_HINT)
     return linting.result(), linting.unjudged
 

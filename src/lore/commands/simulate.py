@@ -71,8 +71,7 @@ def run(options: SimulateOptions) -> int:
     its time in UTC, the tokens predicted to be read, those billed, and the cause of the loss. A prediction is made
     before the usage of its turn is read.
 
-    Exit code 2 if no input is a recording, 3 if some input could not be read. Damage in a recording is counted, and
-    changes no exit code: `lore check` judges it.
+    Exit code 2 if no input is a recording, 3 if some input, or a part of it, could not be read.
     """
     common.refuse(
         (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
@@ -152,7 +151,7 @@ def _answer(
         return common.INTERRUPTED
     problems = results[0].problems if results else []
     with_turns = {turn.path for result in results[:1] for turn in result.turns}
-    unjudged = [problem for problem in problems if list_unjudged([problem], problem.file in with_turns)]
+    unjudged = [fault for fault in problems if list_unjudged([fault], fault.file in with_turns, has_findings=False)]
     common.name_unjudged(unjudged, verbose=options.verbose)
     return common.exit_code(unjudged, judged=sum(len(result.turns) for result in results))
 

@@ -59,8 +59,8 @@ _OTHER = pattern(
 )
 
 
-# Bodies of Titan and Cohere on Bedrock: texts without a cache, or to embed (AWS, model parameters, 2026-11).
-_UNCACHED, _BEGINNING = pattern(rb'"(?:inputText|message|texts)\\*"'), 64
+# Bodies of Titan, Nova and Cohere on Bedrock: no cache, or not of a chat (AWS, model parameters, 2026-11).
+_UNCACHED, _BEGINNING = pattern(rb'"(?:inputText|message|texts|taskType)\\*"'), 64
 _NO_MESSAGES = Content(b'{"messages":[]}', "json")  # of a request that is not recorded, but its usage is
 
 
@@ -195,7 +195,7 @@ def failure_of(http: Http) -> Problem | None:
         return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {_mask_and_shorten(http.failure)}")
     if http.status not in _REFUSED or http.status in _REPEATED:
         return None
-    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
+    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response))).rstrip(".")
     return Problem(
         Code.CALL_FAILED, f"{endpoint} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )

@@ -192,7 +192,7 @@ def decode(data: bytes, name: str) -> Baseline:
         where = Where(name, data.count(b"\n", 0, marks.start()) + 1)
         raise LoreError(f"{name} holds the marks of a merge", hint=_HINT, where=where)
     try:
-        baseline = msgspec.json.decode(data, type=Baseline)
+        baseline = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=Baseline)  # of editors on Windows
     except (ValueError, RecursionError) as error:  # what msgspec says of a wrong value does not quote it whole
         reason = cut_masked(str(error), 200)
         raise LoreError(f"{name} is no baseline: {reason}", hint=hint, where=where) from None

@@ -64,7 +64,8 @@ def finding(
 ) -> Finding:  # fmt: skip
     """Return a finding; name, severity, actor, fix, fingerprint and message follow from the code and the fields.
 
-    `kind` is the code's by default; `at` is the turn at which a finding about a whole chain is shown.
+    `kind` is the code's by default; of advice about a request "expected" sets the severity alone. `at` is the turn at
+    which a finding about a whole chain is shown.
     """
     if at is not None:
         place = place.of(at)
@@ -72,10 +73,12 @@ def finding(
             "line": at.line, "chain": at.chain, "turn": at.number, "dialect": at.dialect, "fidelity": at.fidelity,
         }  # fmt: skip
     code_row = CODES[code]
-    kind = kind or code_row.kind
+    severity = SEVERITY[kind or code_row.kind]
+    if kind is None or (code_row.about == "request" and (kind, code_row.kind) == ("expected", "unattributable")):
+        kind = code_row.kind
     actor, fix = actor_of(code, kind, place.audience), fix_of(code, place.audience, kind, evidence.fix_detail())
     bare = Finding(
-        code, code_row.name, kind, SEVERITY[kind], place.path, "", fix, evidence=evidence, actor=actor,
+        code, code_row.name, kind, severity, place.path, "", fix, evidence=evidence, actor=actor,
         **fields,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
     return in_words(replace(bare, fingerprint=fingerprint(code, place.key or place.path, bare.chain, bare.json_path)))

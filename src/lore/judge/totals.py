@@ -60,12 +60,14 @@ def is_unjudged(problem: Problem | Finding) -> bool:
     return problem.code in UNJUDGED or (problem.code == Code.UNREADABLE_FILE and problem.line is None)
 
 
-def list_unjudged(problems: Iterable[Problem], turns: int) -> list[Problem]:
+def list_unjudged(problems: Iterable[Problem], turns: int, *, has_findings: bool = True) -> list[Problem]:
     """Return the problems for which requests, or a whole file, could not be judged.
 
-    In a file without `turns` these are also the problems that hide records: nothing of it was judged then.
+    In a file without `turns` these are also the problems that hide records: nothing of it was judged then. An answer
+    without findings cannot show damage as an error: records that cannot be read count as well.
     """
-    return [problem for problem in problems if is_unjudged(problem) or (problem.code in _HIDING and not turns)]
+    hiding = _HIDING if not turns else () if has_findings else UNREAD
+    return [problem for problem in problems if is_unjudged(problem) or problem.code in hiding]
 
 
 def judge_problems(

@@ -188,13 +188,14 @@ CODES = _CodeTable()
 def actor_of(code: str, kind: CauseKind, audience: Audience = "author") -> Actor:
     """Return who can act on a finding: "nobody" if it is expected or its code is unknown.
 
-    For a user who has a fix of their own, this is "user" although the author could act, too.
+    For a user who has a fix of their own, this is "user" although the author could act, too; of a recording without a
+    user, such as a cassette, it is never "user".
     """
     facts = CODES.get(code)
     if kind == "expected" or facts is None:
         return "nobody"
-    has_own_fix = facts.fix_user not in ("", facts.fix) and not facts.user_reports
-    return "user" if audience == "user" and facts.actor == "author" and has_own_fix else facts.actor
+    has_own_fix = facts.actor == "user" or (facts.fix_user not in ("", facts.fix) and not facts.user_reports)
+    return audience if facts.actor in ("author", "user") and has_own_fix else facts.actor
 
 
 def kind_in_words(kind: CauseKind, code: str = "") -> str:

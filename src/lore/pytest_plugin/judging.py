@@ -67,7 +67,7 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
     records = [_entry(request, number) for number, request in enumerate(requests, 1)]
     judged = judge_records(records, expects_breakpoints=True)
     if not judged.pairs:
-        return nothing_compared(requests, len(records), judged.requests)
+        return nothing_compared(requests, len(records), judged)
     unused = [word for code, word in allowed.items() if code not in judged.codes]
     if unused:
         warnings.warn(LoreWarning(f"allow={', '.join(unused)}: no request needs this; remove it"), stacklevel=3)
@@ -170,6 +170,7 @@ class JudgedRequests(NamedTuple):
     """The findings in requests."""
 
     requests: int  # that lore knows
+    side_calls: int  # of them, titles, probes and the like, which no conversation continues
     pairs: int  # that were compared
     moved: list[MovedPrefix]
     codes: set[str]  # of everything that was found
@@ -182,7 +183,7 @@ def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: boo
     `lore check` does. Cost O(bytes of all requests).
     """
     problems, moved, codes = Problems(), list[MovedPrefix](), set[str]()
-    prompts = pairs = 0
+    prompts = pairs = side_calls = 0
     data = b"\n".join(record for record, _ in records)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
     for verdict, of_chains in verdicts(recording, PACKAGED.judge(), PLACE):
@@ -193,6 +194,7 @@ def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: boo
                 moved.append(MovedPrefix(line, line, found.chain or "main", [found], None))
         prompts += verdict is not None and verdict.turn.fidelity != "structural"  # whose body could not be read
         pair = None if verdict is None else verdict.pair
+        side_calls += verdict is not None and verdict.turn.chain.startswith("utility-")
         if pair is None:
             continue
         pairs += 1
@@ -213,7 +215,7 @@ def judge_records(records: list[tuple[bytes, bool]], *, expects_breakpoints: boo
         number = problem.line or 1
         if records[number - 1][1] and problem.code != Code.BILL_CONTRADICTS_BODY:
             raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
-    return JudgedRequests(prompts, pairs, moved, codes)
+    return JudgedRequests(prompts, side_calls, pairs, moved, codes)
 
 
 def _as_if_long(pair: Pair) -> Pair:
@@ -273,9 +275,9 @@ def allowances(allow: object) -> dict[str, str]:
 # messages
 
 
-def nothing_compared(requests: object, count: int, prompts: int) -> str:
-    """Return why nothing was judged of `count` requests, of which `prompts` are prompts."""
-    streams, watched = 0, ""
+def nothing_compared(requests: object, count: int, judged: JudgedRequests) -> str:
+    """Return why nothing was judged of `count` requests."""
+    streams, watched, prompts, side_calls = 0, "", judged.requests, judged.side_calls
     if isinstance(requests, Recorder):
         streams = sum(request.body is None and request.method == "POST" for request in requests)
     if isinstance(requests, Recorder) and not count:
@@ -291,6 +293,9 @@ def nothing_compared(requests: object, count: int, prompts: int) -> str:
         why = f"there is only one prompt{others}"
     else:
         why = f"none of {count} requests is a prompt that lore knows" if count else f"there are no requests{watched}"
+    if side_calls:
+        which = "one is a side call" if side_calls == 1 else f"{side_calls} are side calls"
+        why += f"; {which}: a title, or a check of a key (max_tokens of at most 16; with a system prompt, of 1)"
     if streams:
         why += f"; the body of {streams} was a stream, which is not recorded: send bytes, text or json="
     return f"nothing was compared: {why}"

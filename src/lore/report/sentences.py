@@ -102,7 +102,8 @@ def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
         return "to find the cause", finding.fix
     if finding.fix.startswith("Nothing") or finding.actor == "provider":  # no one at the provider reads this
         return "what you can do", finding.fix
-    return {"author": "fix (agent author)", "user": "fix (user)"}.get(finding.actor, "fix"), finding.fix
+    actor = "" if finding.code == Code.UNREADABLE_FILE else finding.actor  # anyone who runs lore can correct a name
+    return {"author": "fix (agent author)", "user": "fix (user)"}.get(actor, "fix"), finding.fix
 
 
 def describe_cost_and_fix(finding: Finding) -> str:

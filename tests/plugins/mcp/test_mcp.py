@@ -17,9 +17,6 @@ from pictures.home import make
 if find_spec("mcp") is None:
     pytest.skip("the package mcp is not installed", allow_module_level=True)
 
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
-
 PROMPT = "Round invoices to cents"  # of a session of the project
 KEY = SAMPLES["anthropic"]
 CALLS = {
@@ -41,6 +38,8 @@ class Asked:
     """The tools of a server, and its answers to `CALLS` by name."""
 
     def __init__(self, folder, home, *options, calls=CALLS):
+        from mcp.client.stdio import StdioServerParameters  # half a second, in the worker that runs these tests
+
         self.folder, self.answers = folder, {}
         hidden = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
@@ -53,6 +52,8 @@ class Asked:
         anyio.run(self._ask, calls)
 
     async def _ask(self, calls):
+        from mcp import Client
+
         async with Client(self._server) as client:
             self.tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             for name, (tool, arguments) in calls.items():

@@ -128,6 +128,7 @@ def test_failed_request_is_sent_again(bucket, failure):
 
 def test_object_that_always_fails_is_named(bucket, monkeypatch):
     monkeypatch.setattr("s3fs.core.S3FileSystem.retries", 2)  # more of them wait longer and longer
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     bucket.keep("b/p/s.jsonl", session())
     bucket.keep("b/p/t.jsonl", session())
     bucket.fail = lambda request: "error" if request.key == "p/s.jsonl" else None

@@ -33,7 +33,7 @@ from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, by_start, drop_copies, inputs, join_bodies
-from lore.recording.opening import reader_named
+from lore.recording.opening import Options, reader_named
 from lore.report.plain import counted
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, map_files, place_of
 from lore.run.outputs import open_output, refuse_recording
@@ -97,8 +97,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     stale entry of the baseline, and writes no baseline.
     """
     context = replace(context, with_ledgers=run.on_ledger is not None)
-    hidden_folders, copies = list[str](), list[str]()
-    files = _list_files(paths, context, run, hidden_folders, copies)
+    hidden_folders = list[str]()
+    files, copies = _list_files(paths, context, run, hidden_folders)
     previous = _read_baseline(context)
     recorder = BaselineRecorder(context.option_ruling) if context.renews_baseline else None
     known_findings = None if previous is None else KnownFindings(previous, partial(_is_gone, context))
@@ -173,9 +173,9 @@ def _notes(
 
 
 def _list_files(
-    paths: list[str], context: CheckContext, run: CheckRun, hidden_folders: list[str], copies: list[str]
-) -> list[Input]:  # fmt: skip
-    """Return the files to judge; add the hidden folders that are not searched, and how many are copies, to the lists.
+    paths: list[str], context: CheckContext, run: CheckRun, hidden_folders: list[str]
+) -> tuple[list[Input], list[str]]:  # fmt: skip
+    """Return the files to judge, and a note how many are copies; add the folders that are not searched to the list.
 
     Raises LoreError for an unknown name in the settings or options.
     """
@@ -188,11 +188,15 @@ def _list_files(
         context.options.log(f"{corpus.show(folder)}: a hidden folder, skipped")
     policy = context.policy
     if context.with_ledgers or context.baseline or policy.per_path or policy.exempt:  # these are about single files
-        return files
-    kept = drop_copies(files, context.options)
-    if len(kept) < len(files):
-        copies.append(f"{counted(len(files) - len(kept), 'file')} that another one equals or begins with: counted once")
-    return join_bodies(kept, context.options.format)
+        return files, []
+    return keep_originals(files, context.options)
+
+
+def keep_originals(files: list[Input], options: Options) -> tuple[list[Input], list[str]]:
+    """Return the files without copies of others, request bodies joined, and a note how many are copies."""
+    kept = drop_copies(files, options)
+    note = f"{counted(len(files) - len(kept), 'file')} that another one equals or begins with: counted once"
+    return join_bodies(kept, options.format), [note] * (len(kept) < len(files))
 
 
 def conclude(
