@@ -46,6 +46,16 @@ class TestCassette(ReaderContract):
     samples = (*fixtures("cassette"), dumps({"entries": [pair()]}))
 
 
+def test_entries_of_azures_test_proxy_are_calls():
+    entry = {"RequestUri": URL, "RequestMethod": "POST", "RequestHeaders": {}, "RequestBody": ASKED,
+             "StatusCode": 200, "ResponseHeaders": {}, "ResponseBody": SAID}  # fmt: skip
+    other = {**entry, "RequestMethod": "GET", "RequestBody": None}
+    data = json.dumps({"Entries": [entry, other], "Variables": {}}, indent=2).encode()
+    assert recognise(data) is Cassette
+    (item,) = everything(Cassette(), data)
+    assert (json.loads(item.value.body), item.value.response_id) == (ASKED, "msg_1")
+
+
 class TestProxy(ReaderContract):
     """Logs of proxies."""
 

@@ -81,6 +81,7 @@ def test_other_methods_are_ignored(method):
     "https://example.com/telemetry", "https://api.openai.com/v1/embeddings", "https://x.test/v1beta/cachedContents",
     f"{URL}/count_tokens", "https://x.test/v1beta/models/g:countTokens", "https://api.openai.com/v1/threads/t1/messages",
     "https://bedrock-runtime.us-east-1.amazonaws.com/model/amazon.titan-embed-text-v2:0/invoke",
+    "https://bedrock-runtime.us-east-1.amazonaws.com/model/cohere.rerank-v3-5%3A0/invoke",
     "https://api.braintrust.dev/v1/function/f1/invoke",
 ])  # fmt: skip
 def test_other_endpoints_are_ignored(url):
