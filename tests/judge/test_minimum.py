@@ -41,6 +41,13 @@ def test_minimum_without_usage_is_estimated_with_margin(tmp_path, tokens, lost):
     assert ("under-minimum" in verdicts[1].causes[0].qualifiers) is not lost
 
 
+def test_nothing_expires_that_was_not_cached(tmp_path):
+    bodies = chat(900), chat(900)
+    bodies[1]["messages"][1]["content"] += "Be brief."
+    verdicts, _ = judged(tmp_path, *(call(9e5 * n, made, bill(900), url=CHAT) for n, made in enumerate(bodies)))
+    assert "LORE128" not in break_codes(verdicts[1])
+
+
 def test_prompt_cached_once_is_above_the_minimum(tmp_path):
     verdicts, _ = judged(tmp_path, call(0, claude(300), usage(0, 500)), call(10, claude(300, ("cat",)), usage(0, 510)))
     assert verdicts[1].lost_tokens == 500

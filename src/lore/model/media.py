@@ -1,14 +1,15 @@
 """The parts of a prompt that are pictures, sound, videos or files: bytes of their base64 show no tokens.
 
 Sources: the references of Anthropic's, OpenAI's, Gemini's and Bedrock's APIs; `video_url` and `audio_url` are those of
-vLLM, OpenRouter, Together and Xiaomi.
+vLLM, OpenRouter, Together and Xiaomi, `document_url` is Mistral's, `file_url` Perplexity's.
 """
 
 from __future__ import annotations
 
 IMAGE_TYPES = ("image", "image_url", "input_image")
 FILE_TYPES = (
-    "document", "input_file", "file", "input_audio", "audio", "audio_url", "video", "video_url", "input_video",
+    "document", "document_url", "input_file", "file", "file_url", "input_audio", "audio", "audio_url", "video",
+    "video_url", "input_video",
 )  # fmt: skip
 _GEMINI = ("inlineData", "inline_data", "fileData", "file_data")
 _BEDROCK = ("document", "image", "video")
