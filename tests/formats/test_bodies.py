@@ -134,6 +134,7 @@ def test_body_without_sign_of_sending_is_ignored():
 def test_record_without_body_is_a_problem(odd):
     values = read(LINES + dumps(odd) + b"\n")
     assert values[-1].code == "LORE210"
+    assert len(read(LINES + dumps({"input": None, "id": "s1"}) + b"\n")) == len(values) - 1
 
 
 RESPONSES = {"model": "gpt-5", "input": [{"role": "user", "content": "x"}]}

@@ -99,7 +99,8 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
     for cause in pair.causes:
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
-        where = None if cause.code in _WITHOUT_PLACE else _place_of(pair, cause)
+        is_placed = cause.code not in _WITHOUT_PLACE and cause.section != "parameters"
+        where = _place_of(pair, cause) if is_placed else None
         tokens, source = lost_tokens(pair, cause)
         dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
         also = [

@@ -168,7 +168,7 @@ class Chains:
                 return f"agent-{next(self._numbers)}"
             self._agents.add(sender.agent)
             return sender.agent
-        if main is None:
+        if main is None and len(request.prompt):  # else its body is not recorded
             self._main = sender
             return MAIN
         return f"{'agent' if has_other_system else 'chain'}-{next(self._numbers)}"

@@ -48,6 +48,7 @@ _SMALL = 1024  # bytes of a record that is searched for these names before it is
 _NAMED = pattern(
     rb'"(?:messages|contents|input|prompt|request|request_body|payload|body)\\*"|\\u'
 )  # or a key that is escaped
+_HELD = pattern(rb'"(?:messages|contents|input|prompt|request|request_body|payload|body)\\*"\s*:\s*[^\sn]|\\u')
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 
 
@@ -84,6 +85,8 @@ class Bodies(LineReader):
         return [placed(value, line) for value in _read_object(text)] or None
 
     def _read_other(self, line: Line) -> list[Read]:
+        if _NAMED.search(line.data) is not None and _HELD.search(line.data) is None:
+            return []  # a span, perhaps, that asked nothing
         return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
 
 

@@ -20,7 +20,7 @@ from lore.model.deferred import pattern
 from lore.model.limits import ENTRY_BYTES
 
 _FIRST_LINE = b"httprr trace v1"
-_LENGTHS = pattern(rb"\s*(\d{1,10}) (\d{1,10})\r?\n")
+_LENGTHS = pattern(rb"(?:httprr trace v1)?\s*(\d{1,10}) (\d{1,10})\r?\n")
 _END_OF_HEADERS = pattern(rb"\r?\n\r?\n")
 _CHUNK = pattern(rb"([0-9A-Fa-f]{1,8})[^\n]{0,64}\n")
 _LONGEST_LINE = 64  # bytes of a line of lengths
@@ -38,35 +38,25 @@ class Httprr:
         return head.startswith(_FIRST_LINE)
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        pieces, pending, line, byte = iter(data), b"", 1, 0
-
-        def fill(size: int) -> None:
-            nonlocal pending
-            while len(pending) < size and (piece := next(pieces, None)) is not None:
+        pieces, pending, place = iter(data), b"", Line(1, 0, b"")
+        needed, request, response = 0, 0, 0  # bytes of the call that was begun, and of its sides
+        while True:
+            while len(pending) < needed + _LONGEST_LINE and (piece := next(pieces, None)) is not None:
                 pending += piece
-
-        def skip(size: int) -> None:
-            nonlocal pending, line, byte
-            line, byte, pending = line + pending.count(b"\n", 0, size), byte + size, pending[size:]
-
-        fill(_LONGEST_LINE)
-        skip(pending.find(b"\n") + 1)
-        fill(_LONGEST_LINE)
-        while (lengths := _LENGTHS.match(pending)) is not None:
-            skip(lengths.end())
+            if needed:
+                values = exchanges_of(_call_in(pending[:request], pending[request:needed]))
+                yield from (placed(value, place) for value in values)
+            if len(pending) < needed:
+                yield problem(Code.TORN_LAST_LINE, "the trace ends inside a call", place)
+            lengths = _LENGTHS.match(pending, needed)
+            if lengths is None:
+                return
+            place = Line(place.number + pending.count(b"\n", 0, lengths.end()), place.byte + lengths.end(), b"")
             request, response = int(lengths[1]), int(lengths[2])
-            place = Line(line, byte, b"")
-            if request + response > ENTRY_BYTES:
+            needed, pending = request + response, pending[lengths.end() :]
+            if needed > ENTRY_BYTES:
                 yield problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_much(ENTRY_BYTES)}", place)
                 return
-            fill(request + response)
-            values = exchanges_of(_call_in(pending[:request], pending[request : request + response]))
-            yield from (placed(value, place) for value in values)
-            if len(pending) < request + response:
-                yield problem(Code.TORN_LAST_LINE, "the trace ends inside a call", place)
-                return
-            skip(request + response)
-            fill(_LONGEST_LINE)
 
 
 def _call_in(request: bytes, response: bytes) -> Http:

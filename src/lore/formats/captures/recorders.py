@@ -9,9 +9,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Sequence
 from itertools import islice
-from typing import ClassVar, Generic, TypeVar
-
-from msgspec import Struct
+from typing import ClassVar
 
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE, array_at, members_of
@@ -24,7 +22,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, raw_members
-from lore.model.limits import CAPTURED_BYTES, CAPTURED_CALLS, ENTRY_BYTES
+from lore.model.limits import ENTRY_BYTES
 
 _NAMES = {path.rpartition(".")[2] for paths in (COMMON.url, COMMON.request) for path in paths}
 _NAMED = pattern(b'"(?:%s)"|\\\\u' % "|".join(sorted(_NAMES)).encode())  # or an escaped key
@@ -141,48 +139,3 @@ class ProxyLines(CallReader):
             if has_response and record.text(COMMON.url) and any(map(record.at, COMMON.request)):
                 return True
         return False
-
-
-class OpenCall(Struct):
-    """A call whose records have not all come."""
-
-    line: Line  # its first record
-    size: int = 0  # bytes that are held
-
-
-C = TypeVar("C", bound=OpenCall)
-
-
-class JoinedCalls(RecordReader, Generic[C]):
-    """A reader of calls that are in several records, which have the name of their call. A format implements `_close`.
-
-    Memory for open calls is bounded: if it is exceeded, the oldest one is read without its rest.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._calls: dict[str, C] = {}  # by their name
-        self._held = 0  # bytes
-
-    def _hold(self, call: C, line: Line) -> None:
-        call.size += len(line.data)
-        self._held += len(line.data)
-
-    def _take(self, name: str) -> C:
-        call = self._calls.pop(name)
-        self._held -= call.size
-        return call
-
-    def _close(self, name: str) -> list[Read]:
-        """Return an open call as an exchange, and drop it."""
-        raise NotImplementedError
-
-    def _close_oldest(self) -> list[Read]:
-        """Close the oldest calls until the others are within the bounds."""
-        reads = list[Read]()
-        while len(self._calls) > CAPTURED_CALLS or (len(self._calls) > 1 and self._held > CAPTURED_BYTES):
-            reads += self._close(next(iter(self._calls)))
-        return reads
-
-    def _flush(self) -> list[Read]:
-        return [read for name in list(self._calls) for read in self._close(name)]
