@@ -1,6 +1,5 @@
 """Messages of findings: built from the finding's fields, each fact once."""
 
-from helpers.each import each
 from lore.judge.findings import finding
 from lore.model import evidence as e
 from lore.model.cause import Place, RuledOut
@@ -26,11 +25,6 @@ def test_cleared_results_are_counted_once():
 def test_reader_problem_is_quoted_without_lead():
     text = "a request continues r1: its prompt is partial"
     assert finding("LORE132", PLACE, e.Damage(text)).message == text
-
-
-@each("answer, fix", [("401): no key", "key"), ("404): no model", "name"), ("400): content filter", "text")])
-def test_fix_of_refusal_follows_its_status(answer, fix):
-    assert fix in finding("LORE231", PLACE, e.Damage(f"x refused a request (HTTP {answer}")).fix
 
 
 def test_provider_verdict_rules_out_contradicted_cause():

@@ -161,9 +161,7 @@ class Record:
         for path in paths:
             if listed and path.endswith(".content") and self.at(f"{path[: -len('content')]}usage"):
                 continue  # of an answer that is the whole
-            raw = self.at(path)
-            if path == "request.body_segments":  # Google's replays
-                raw = first_element(raw)
+            raw = first_element(self.at(path)) if path == "request.body_segments" else self.at(path)
             if raw not in (b"", b"null"):
                 content = Content(raw, "events") if listed and raw[:1] == b"[" else content_of(raw)
                 if content.form != "nothing":

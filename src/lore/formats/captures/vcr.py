@@ -93,20 +93,19 @@ def _read_two_lists(data: bytes, pieces: Iterator[bytes], anchors: dict[str, byt
     """Yield the calls of a cassette that lists its requests, then their responses."""
     while len(data) <= YAML_BYTES and (piece := next(pieces, b"")):
         data += piece
-    line = Line(1, 0, b"")
     if len(data) > YAML_BYTES:
-        yield problem(Code.CAPTURE_TOO_LARGE, f"a cassette is passed over: {too_much(YAML_BYTES)}", line)
+        yield problem(Code.CAPTURE_TOO_LARGE, f"a cassette is passed over: {too_much(YAML_BYTES)}", Line(1, 0, b""))
         return
     try:
         lists = sliced_members(to_json(data, anchors))
     except YamlError as error:
-        yield problem(Code.CASSETTE_REFUSED, f"the cassette cannot be read: {error}", line)
+        yield problem(Code.CASSETTE_REFUSED, f"the cassette cannot be read: {error}", Line(1, 0, b""))
         return
     requests, responses = (array(lists.get(name, b"[]")) for name in ("requests", "responses"))
     places = (Line(data.count(b"\n", 0, item.end()) + 1, item.end(), b"") for item in _ITEM.finditer(data))
     for request, response, place in zip(requests, responses, places, strict=False):
-        call = call_in(Record({"request": request, "response": response}))
-        yield from (placed(value, place) for value in exchanges_of(call))
+        values = exchanges_of(call_in(Record({"request": request, "response": response})))
+        yield from (placed(value, place) for value in values)
 
 
 def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[tuple[Line, bool]]:

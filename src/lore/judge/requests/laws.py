@@ -209,7 +209,8 @@ class Laws:
         prompt, usage = turn.prompt, turn.usage
         if pair is None or prompt.fidelity == "structural":
             return
-        billed, size = sent_tokens(pair.previous.usage), pair.bytes.previous
+        before, size = pair.previous.usage, pair.bytes.previous
+        billed = 0 if before is not None and before.server_tools else sent_tokens(before)  # which adds up passes
         repeated = pair.bytes.common + pair.overlap.common_bytes
         per_token = size / billed if billed and size else pair.bytes_per_token
         common = round(repeated / per_token)
