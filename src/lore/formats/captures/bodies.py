@@ -85,9 +85,9 @@ class Bodies(LineReader):
         return [placed(value, line) for value in _read_object(text)] or None
 
     def _read_other(self, line: Line) -> list[Read]:
-        if _NAMED.search(line.data) is not None and _HELD.search(line.data) is None:
-            return []  # a span, perhaps, that asked nothing
-        return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
+        is_span = _NAMED.search(line.data) is not None and _HELD.search(line.data) is None  # one that asked nothing
+        unknown = problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)
+        return [] if is_span else [unknown]
 
 
 class BodyPairs(PackReader):

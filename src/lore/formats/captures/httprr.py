@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from lore.formats.base import Read, Yields
-from lore.formats.contents import NO_CONTENT, Content
+from lore.formats.contents import Content, content_of
 from lore.formats.documents import Line
 from lore.formats.http import Http, exchanges_of, status_of
 from lore.formats.lines import placed, problem, too_much
@@ -77,10 +77,8 @@ def _parts_of(message: bytes) -> tuple[str, dict[str, str], Content]:
     body = message[end.end() :] if end else b""
     if "chunked" in headers.get("transfer-encoding", "") and _CHUNK.match(body) is not None:
         body = _join_chunks(body)
-    if not body:
-        return first, headers, NO_CONTENT
     try:
-        return first, headers, Content(encode(body.decode()), "text")
+        return first, headers, content_of(encode(body.decode()))
     except UnicodeDecodeError:
         return first, headers, Content(encode(binascii.b2a_base64(body, newline=False).decode()), "base64")
 

@@ -1,10 +1,9 @@
 """Read VCR cassettes, `interactions` (Python, Go), `http_interactions` (Ruby, betamax) or lists (PHP), and httpmock's.
 
 A cassette is YAML or JSON; for each call httpmock (Rust) writes a YAML document with `when` and `then`, surf-vcr (Rust)
-a list of both sides, and WireMock (Java) a mapping; LangChain's list all requests, then all responses. A body recorded
-as text is the wire's; a `parsed_body`, as test suites write it to be readable, is encoded as JSON with its keys in
-their order. YAML is cut where a line begins an interaction or a document, and each is read by itself, so memory is
-bounded by the longest.
+a list of both sides, WireMock (Java) a mapping; LangChain lists all requests, then all responses. A body recorded as
+text is the wire's; a `parsed_body`, which is readable, is encoded as JSON with its keys in their order. YAML is cut
+where a line begins an interaction or a document, and each is read by itself, so memory is bounded by the longest.
 
 YAML may come from a stranger. It is read in one pass over libyaml's events, and only JSON's types are made of it:
 `!!binary` (Ruby writes `!binary`) becomes `{"base64_string": …}`, as VCR writes it elsewhere, and other tags are
