@@ -56,6 +56,7 @@ PDF = "JVBERi0x" * 900
     ({"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64," + PDF}, "file"),
     ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PDF}}, "file"),
     ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Rules. " * 900}}, ""),
+    ({"type": "file_url", "file_url": {"url": PDF}}, "file"),
     ({"type": "video_url", "video_url": {"url": "data:video/mp4;base64," + PDF}}, "file"),
     ({"type": "image_url", "image_url": {"url": "data:image/png;base64," + PDF}}, "image"),
 ])  # fmt: skip

@@ -82,6 +82,12 @@ def test_calls_named_by_their_hashes_are_read(record):
     assert [(json.loads(call.body), call.usage.uncached_tokens) for call in read(data)] == [(ONE, 7)] * 2
 
 
+@each("record", [ONE, {"url": "https://api.anthropic.com/v1/messages", "body": ONE}])
+def test_named_requests_without_answers_are_no_conversation(record):
+    named = read(json.dumps({"plain": record, "tools": record}, indent=2).encode())
+    assert [call.call.session for call in named] == ["plain", "tools"]
+
+
 @each("answer", [ANSWER, [{"type": "message_start", "message": ANSWER}, {"type": "message_stop"}]])
 def test_invocation_log_of_bedrock_names_the_model(answer):
     request = {name: value for name, value in ONE.items() if name != "model"}
@@ -134,6 +140,7 @@ def test_body_without_sign_of_sending_is_ignored():
 def test_record_without_body_is_a_problem(odd):
     values = read(LINES + dumps(odd) + b"\n")
     assert values[-1].code == "LORE210"
+    assert len(read(LINES + dumps({"input": None, "id": "s1"}) + b"\n")) == len(values) - 1
 
 
 RESPONSES = {"model": "gpt-5", "input": [{"role": "user", "content": "x"}]}

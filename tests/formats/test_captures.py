@@ -12,6 +12,7 @@ from helpers.each import each
 from helpers.recognising import recognise
 from lore.formats.captures import layouts
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
+from lore.formats.captures.vcr import Vcr
 from lore.model.codes import Problem
 from lore.model.turn import Exchange
 from lore.recording.corpus import open_head
@@ -44,6 +45,27 @@ class TestCassette(ReaderContract):
 
     reader = Cassette
     samples = (*fixtures("cassette"), dumps({"entries": [pair()]}))
+
+
+def test_segments_of_googles_replays_are_bodies():
+    url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent"
+    asked, said = (
+        {"contents": [{"parts": [{"text": "hi"}], "role": "user"}]},
+        {"usageMetadata": {"promptTokenCount": 3}},
+    )
+    sides = {"request": {"method": "POST", "url": url, "body_segments": [asked]}, "response": {"body_segments": [said]}}
+    (item,) = everything(Vcr(), dumps({"replay_id": "r", "interactions": [sides]}))
+    assert (json.loads(item.value.body), item.value.usage.uncached_tokens) == (asked, 3)
+
+
+def test_entries_of_azures_test_proxy_are_calls():
+    entry = {"RequestUri": URL, "RequestMethod": "POST", "RequestHeaders": {}, "RequestBody": ASKED,
+             "StatusCode": 200, "ResponseHeaders": {}, "ResponseBody": SAID}  # fmt: skip
+    other = {**entry, "RequestMethod": "GET", "RequestBody": None}
+    data = json.dumps({"Entries": [entry, other], "Variables": {}}, indent=2).encode()
+    assert recognise(data) is Cassette
+    (item,) = everything(Cassette(), data)
+    assert (json.loads(item.value.body), item.value.response_id) == (ASKED, "msg_1")
 
 
 class TestProxy(ReaderContract):

@@ -82,6 +82,7 @@ def test_other_methods_are_ignored(method):
     f"{URL}/count_tokens", "https://x.test/v1beta/models/g:countTokens", "https://api.openai.com/v1/threads/t1/messages",
     "https://bedrock-runtime.us-east-1.amazonaws.com/model/amazon.titan-embed-text-v2:0/invoke",
     "https://bedrock-runtime.eu.amazonaws.com/model/canvas/invoke", "https://api.braintrust.dev/v1/function/f1/invoke",
+    "https://bedrock-runtime.us-east-1.amazonaws.com/model/cohere.rerank-v3-5%3A0/invoke",
 ])  # fmt: skip
 def test_other_endpoints_are_ignored(url):
     bodies = {"telemetry": {"events": []}, "ount": ASKED, "titan": {"inputText": "hi"}, "canvas": {"taskType": "DRAW"}}

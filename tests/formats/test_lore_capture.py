@@ -14,7 +14,7 @@ from helpers.each import each
 from helpers.fed import fed
 from helpers.recognising import recognise
 from lore.commands.main import main
-from lore.formats.captures import lore_capture, recorders
+from lore.formats.captures import lore_capture
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.testing import ReaderContract, everything
 
@@ -161,13 +161,13 @@ def test_wrong_record_is_a_problem(line, code):
 
 
 def test_memory_for_open_calls_is_bounded(monkeypatch):
-    monkeypatch.setattr(recorders, "CAPTURED_BYTES", 10 * len(BODY))
-    monkeypatch.setattr(recorders, "CAPTURED_CALLS", 4)
+    monkeypatch.setattr(lore_capture, "CAPTURED_BYTES", 10 * len(BODY))
+    monkeypatch.setattr(lore_capture, "CAPTURED_CALLS", 4)
     reader = LoreCapture()
     for number in range(50):
         fed(reader, request(f"a-{number}"))
         assert len(reader._calls) <= 4
-    monkeypatch.setattr(recorders, "CAPTURED_CALLS", 1000)
+    monkeypatch.setattr(lore_capture, "CAPTURED_CALLS", 1000)
     for number in range(50):
         fed(reader, request(f"b-{number}"))
         assert reader._held <= 10 * len(BODY)

@@ -44,6 +44,7 @@ def test_whole_output_is_returned():
     Content(dumps([{"__type__": "Event", "__data__": event} for event in EVENTS]), "events"),
     Content(dumps([{"event": event["type"], "data": json.dumps(event)} for event in EVENTS]), "events"),
     based(sse(EVENTS)),
+    content_of(dumps("base64:" + base64.b64encode(sse(EVENTS)).decode())),
     based(gzip.compress(sse(EVENTS))),
     based(b"".join(map(wrapped, EVENTS))),
 ])  # fmt: skip

@@ -79,7 +79,6 @@ def test_log_of_droid_is_of_no_other_agent():
     ("/home/me/.grok/sessions/%2Fw/1/chat_history.jsonl", "grok"),
     ("C:\\Users\\me\\.factory\\sessions\\-w\\x.jsonl", "droid"),
     ("/home/me/.codewhale/sessions/a.json", "codewhale"),
-    ("testdata/TestCall.httprr", "httprr"),
     ("fixtures/simple.txtar", "txtar"),
 ])  # fmt: skip
 def test_other_foreign_file_is_recognised_by_its_path(name, agent):

@@ -22,7 +22,7 @@ def test_deferred_tool_put_in_list_moves_the_rest(tmp_path, turned):
         tmp_path, call(0, on((ONE,), before), usage(0, 7000)), call(10, on(TWO, after), usage(0, 7200))
     )
     assert break_codes(verdicts[1]) == ["LORE124"]
-    assert verdicts[1].causes[0].evidence.loaded == ("mcp__db__read",)
+    assert getattr(verdicts[1].causes[0].evidence, "put_off" if turned else "loaded") == ("mcp__db__read",)
 
 
 def test_undeferred_new_tool_changes_the_list(tmp_path):

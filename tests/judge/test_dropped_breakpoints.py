@@ -75,20 +75,22 @@ def test_lost_tokens_without_breakpoints_exclude_a_new_question(tmp_path):
     assert finding.json_path is None  # it is about usage, not about a difference
 
 
+def talk(steps, words):
+    said = ((text("user", f"{step}: {'now what? ' * words}"), text("assistant", f"{step}.")) for step in range(steps))
+    return [message for pair in said for message in pair][:-1]
+
+
 def test_marked_requests_to_qwen_need_further_breakpoints(tmp_path):
     """Model Studio uses its explicit cache for a request with breakpoints, and reads up to these alone."""
     calls = []
     for number in range(4):
-        talk = [part for step in range(number + 1) for part in (
-            {"role": "user", "content": f"{step}: {'now what? ' * 300}"}, {"role": "assistant", "content": f"{step}."},
-        )]  # fmt: skip
         system = {"role": "system", "content": [{"type": "text", "text": SYSTEM, **MARK}]}
         bill = {
             "prompt_tokens": 7_000 + 900 * number, "completion_tokens": 3,
             "prompt_tokens_details": {"cached_tokens": 6_000 if number else 0},
         }  # fmt: skip
         url = "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"
-        body = {"model": "qwen3.6-plus", "messages": [system, *talk[:-1]]}
+        body = {"model": "qwen3.6-plus", "messages": [system, *talk(number + 1, 300)]}
         calls.append(call(60 * number, body, bill, url=url))
     _, final_findings = judged(tmp_path, *calls)
     assert [(str(finding.code), finding.json_path) for finding in final_findings] == [
@@ -100,10 +102,7 @@ def test_marked_requests_to_qwen_need_further_breakpoints(tmp_path):
 def test_history_without_breakpoint_leaves_out_a_cache_break(tmp_path, read):
     calls = []
     for number, kept in enumerate((0, 6_500, read)):
-        talk = [part for step in range(number + 1) for part in (
-            text("user", f"{step}: {'now what? ' * 600}"), text("assistant", f"{step}."),
-        )]  # fmt: skip
-        body = {**unmarked(*MARK.items()), "messages": talk[:-1]}
+        body = {**unmarked(*MARK.items()), "messages": talk(number + 1, 600)}
         calls.append(call(60 * number, body, usage(kept, 6_500 - kept, 1_800 * (number + 1))))
     verdicts, final_findings = judged(tmp_path, *calls)
     (finding,) = [finding for finding in final_findings if finding.code == "LORE114"]

@@ -279,6 +279,8 @@ def test_image_before_longer_text_is_a_defect():
     assert defect_codes(claude(entry("user", IMAGE, text(LONG)))) == ["LORE184"]
     assert defect_codes(claude(entry("user", IMAGE, text("What is it?")))) == []
     assert defect_codes(claude(entry("user", text(LONG), IMAGE))) == []
+    pdf = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x" * 900}}
+    assert defect_codes(claude(entry("user", IMAGE, pdf))) == []
     later = [entry("user", text()), entry("assistant", text("Yes?")), entry("user", IMAGE, text(LONG))]
     assert "LORE184" not in defect_codes(claude(*later))
 

@@ -22,11 +22,11 @@ def bill(tokens, read=0):
     return {"prompt_tokens": tokens, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": read}}
 
 
-@pytest.mark.parametrize(("tokens", "lost"), [(1_023, 0), (1_024, 1_024)])
-def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost):
+@pytest.mark.parametrize(("tokens", "lost", "pause"), [(1_023, 0, 10), (1_024, 1_024, 10), (1_023, 0, 9e5)])
+def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost, pause):
     bodies = chat(1000), chat(1000, "Be wordy.")
-    verdicts, _ = judged(tmp_path, *(call(10 * n, made, bill(tokens), url=CHAT) for n, made in enumerate(bodies)))
-    assert break_codes(verdicts[1]) != []  # the change is there all the same, and the client's
+    verdicts, _ = judged(tmp_path, *(call(pause * n, made, bill(tokens), url=CHAT) for n, made in enumerate(bodies)))
+    assert break_codes(verdicts[1]) == ["LORE100"]  # the change is there all the same; nothing was there to expire
     assert verdicts[1].lost_tokens == lost
     assert (verdicts[1].pair.lost_bytes == 0, verdicts[1].leading.kind) == (not lost, "waste" if lost else "expected")
 
@@ -97,17 +97,16 @@ def test_gemini_before_2_5_caches_nothing_unmarked(tmp_path, model, lost):
     assert (verdicts[1].lost_tokens, bool(break_codes(verdicts[1]))) == (lost, bool(lost))
 
 
-def test_missing_breakpoints_cost_what_usage_counted(tmp_path):
-    """The prompt's size and the repeated tokens are those of the usage: 1,089 + 1,214 were paid for again."""
-    talk = [{"role": "user", "content": WORDS * 90}]
-    calls = list[dict]()
+@pytest.mark.parametrize(("words", "ran", "lost"), [
+    (90, {}, [1_089 + 1_214]), (3, {}, [1_089 + 1_214]), (3, {"server_tool_use": {"web_search_requests": 1}}, []),
+])  # fmt: skip
+def test_missing_breakpoints_cost_what_usage_counted(tmp_path, words, ran, lost):
+    talk, calls = [{"role": "user", "content": WORDS * words}], list[dict]()
+    asked = {"model": "claude-sonnet-4-5", "tools": [{"type": "web_search_20250305", "name": "web_search"}]}
     for number, tokens in enumerate((1_089, 1_214, 1_359)):
-        body = {"model": "claude-sonnet-4-5", "max_tokens": 900, "messages": list(talk)}
-        calls.append(call(10 * number, body, usage(0, 0, tokens)))
-        talk += [{"role": "assistant", "content": "done"}, {"role": "user", "content": WORDS * 9}]
-    (finding,) = [found for found in judged(tmp_path, *calls)[1] if found.code == "LORE114"]
-    assert "in a prompt of about 1,214 tokens" in finding.message
-    assert finding.lost_tokens == 1_089 + 1_214
+        calls.append(call(10 * number, {**asked, "messages": list(talk)}, usage(0, 0, tokens, **ran)))
+        talk += [{"role": "assistant", "content": "done"}, {"role": "user", "content": WORDS * (words // 10)}]
+    assert [found.lost_tokens for found in judged(tmp_path, *calls)[1] if found.code == "LORE114"] == lost
 
 
 @pytest.mark.parametrize(("status", "codes"), [(200, ["LORE114"]), (400, [])])

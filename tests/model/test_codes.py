@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from helpers.each import each
 from lore.model.codes import CODES, Actor, CauseKind, CauseSection, Code, CodeFacts, actor_of, fix_of
-from lore.model.evidence import SignSeen
+from lore.model.evidence import Damage, SignSeen
 from lore.model.results.overview import SpendingCause
 from lore.report.sentences import cause_in_words, short_of
 
@@ -103,3 +103,9 @@ def test_thinking_switched_for_a_skill_has_own_fix():
     assert "2.1.38" in fixes[0]
     assert fixes[1] == CODES["LORE120"].fix_user
     assert "plan" in fix_of("LORE120", "author", None, evidence.fix_detail())
+
+
+@each("answer, fix", [("401): no key", "key"), ("404): no model", "name"), ("400): content filter", "text")])
+def test_fix_of_refusal_follows_its_status(answer, fix):
+    refusal = Damage(f"x refused a request (HTTP {answer}")
+    assert fix in fix_of("LORE231", "author", detail=refusal.fix_detail())

@@ -180,6 +180,9 @@ SEPARATE = {
         body("a", system="Triage.", tools=[{"name": "transfer_to_billing", "input_schema": {}}]),
         body("a", model(tool_use(name="transfer_to_billing")), user(tool_result()), system="Billing.", tools=TOOLS),
     ],
+    "one form of summary, two inputs": [
+        body(f"Sum up {topic}. {LONG}\n<summary>\n[Yours]\n</summary>") for topic in ("a", "b")
+    ],
     "one template, two inputs": [body(f"{LONG * 3} Word: {word}.") for word in ("cat", "giraffe")],
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ _DAMAGED = pattern(  # comments, and the rest of a torn record, before a record
     rb'\{[ \t\r\n]*"'
 )
 _ARCHIVE = b"PK"  # a zip file, as logs of Inspect are
-_LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
+_LISTS = (".log.entries", ".entries", ".Entries", ".packets", ".interactions", ".http_interactions", ".samples")
 _CASSETTE = pattern(
     rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|!\w+[ \t]*\r?\n"
     rb"|(?:version|recorded_with|recorded_at|name)[ \t]*:[^\n]*\n)*+"
@@ -35,6 +35,7 @@ _CASSETTE = pattern(
     rb"|(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
     rb"|when:[ \t]*\r?\n[ \t]+(?:path|method|scheme|host|header|query_param)[a-z_]*:"  # httpmock
     rb"|-[ \t]*Request:[ \t]*\r?\n"  # surf-vcr
+    rb"|requests:[ \t]*\r?\n-[ \t]+(?:body|headers|method|uri):"  # LangChain
     rb"|(?:id:[^\n]*\n)?(?:name:[^\n]*\n)?request:[ \t]*\r?\n[ \t]+(?:url|method)[A-Za-z]*:)"  # WireMock
 )
 

@@ -70,6 +70,8 @@ NO_CONTENT = Content()
 
 def content_of(raw: bytes) -> Content:
     """Return the content of a value: text, the JSON itself, or an object that describes it."""
+    if raw[:8] == b'"base64:':  # Datadog's test agent
+        return Content(b'"' + raw[8:], "base64")
     if raw[:1] == b'"':
         return Content(raw, "text") if raw != b'""' else NO_CONTENT
     if raw[:1] == b"{":

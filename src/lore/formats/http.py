@@ -55,7 +55,8 @@ ENDPOINT = pattern(
 )
 _OTHER = pattern(
     r"/(?:cachedContents|embeddings|moderations|files|batches|audio/\w+|images/\w+|count_tokens|responses/input_tokens)/?$"
-    r"|:countTokens$|/threads/"  # OpenAI's Assistants: the API adds a thread's messages to the prompt
+    r"|:countTokens$|/model/[^/]*(?:embed|rerank)[^/]*/invoke$"
+    r"|/threads/"  # OpenAI's Assistants: the API adds a thread's messages to the prompt
 )
 
 

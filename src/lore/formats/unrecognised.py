@@ -72,7 +72,6 @@ FOREIGN_FILES = (
     ForeignFile("entire", "a transcript that Entire shortened", "it records no cached tokens",
                 members=frozenset(("v", "agent", "cli_version")),
                 hint="name the agent's own log, full.jsonl of the same checkpoint"),
-    ForeignFile("httprr", "an httprr trace", LATER, ends=(".httprr",)),
     ForeignFile("txtar", "a txtar archive", LATER, ends=(".txtar",)),
     ForeignFile("aider", "Aider's history", "it is the text of prompts, and records no usage",
                 ends=(".aider.llm.history", ".aider.chat.history.md")),

@@ -102,7 +102,7 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
     for cause in pair.causes:
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
-        where = None if cause.code in _WITHOUT_PLACE else _place_of(pair, cause)
+        where = None if cause.code in _WITHOUT_PLACE or cause.section == "parameters" else _place_of(pair, cause)
         tokens, source = lost_tokens(pair, cause)
         dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
         also = [

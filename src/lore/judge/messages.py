@@ -112,7 +112,7 @@ _QUALIFIERS = {
     "little-lost": "but hardly anything was lost (under 1 % of the prompt, or one cache block)",
     "first-request": "it is the first request of its conversation, so nothing is re-billed",
     "under-minimum": "nothing was lost: such a short prompt is not cached; a longer one is re-billed from there on",
-    "without-cache": "nothing was lost: this model has no prompt cache",
+    "without-cache": "nothing was lost: this model has no automatic prompt cache",
     "outside-the-prefix": "but tools with defer_loading are not part of the cached prefix: nothing was lost",
     "counted-once": "its loss is counted with another cause of the same cache break",
     "alternates": "the value alternates: it is again what it was before the previous change",

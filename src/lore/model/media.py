@@ -20,4 +20,5 @@ MEDIA_FORM = (  # of a regular expression
     rb'|"(?:' + "|".join(_GEMINI).encode() + rb')"\s*:'
     rb'|"(?:' + "|".join(_BEDROCK).encode() + rb')"\s*:\s*\{'
     rb'|"images"\s*:\s*\["'  # Ollama
+    rb'|<(?:img|audio|video) src=\\"data:'  # in a text, of NVIDIA's models
 )

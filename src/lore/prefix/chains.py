@@ -168,7 +168,7 @@ class Chains:
                 return f"agent-{next(self._numbers)}"
             self._agents.add(sender.agent)
             return sender.agent
-        if main is None:
+        if main is None and len(request.prompt):  # else its body is not recorded
             self._main = sender
             return MAIN
         return f"{'agent' if has_other_system else 'chain'}-{next(self._numbers)}"
@@ -307,7 +307,8 @@ class Chains:
             is_session = bool(session) and chain.latest.sender.session == session
             if (has_grown and not (is_session and is_sealed)) or not likeness.has_kept_system(previous, prompt):
                 continue
-            if is_explicit or (headed is not None and purpose.retells(headed, previous.messages)):
+            is_form = is_explicit and purpose.is_template(list(previous.messages))
+            if not is_form and (is_explicit or (headed is not None and purpose.retells(headed, previous.messages))):
                 candidates.append(chain)
         parts = {part.data for part in purpose.segments_before_answer(prompt.messages) if part.kind != "envelope"}
         return max(
@@ -360,7 +361,7 @@ def _is_rewritten(previous: Prompt, prompt: Prompt, shared: int) -> bool:
     """Return whether a history was rewritten or summarised, rather than another conversation begins alike."""
     changed = islice(prompt.messages.since(shared), _SUMMARY_SEGMENTS)
     if any(map(purpose.is_summary, chained(changed, purpose.segments_before_answer(prompt.messages.since(shared))))):
-        return True
+        return not purpose.is_template(list(previous.messages.since(shared)))
     return not likeness.is_another_run(previous, prompt, shared)
 
 

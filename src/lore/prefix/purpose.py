@@ -230,6 +230,11 @@ def is_summary(segment: Segment) -> bool:
     return _PHRASES.search(lowered) is not None or _TITLE_LINE.search(lowered, 0, _HEADING_CHARACTERS) is not None
 
 
+def is_template(removed: list[Segment]) -> bool:
+    """Return whether replaced messages were no history, but looked like a summary: requests ask for one in one form."""
+    return not any(map(is_model_message, removed)) and any(map(is_summary, removed))
+
+
 def begins_with_summary(prompt: Prompt) -> bool:
     """Return whether a summary comes before the model's first answer, maybe after messages of the user."""
     return any(is_summary(block) for block in segments_before_answer(prompt.messages))

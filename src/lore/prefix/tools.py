@@ -63,7 +63,7 @@ def _cause_at(previous: Sequence[Segment], at: int, code: str, evidence: ToolsCh
 def _explain_members(
     previous: Sequence[Segment], changes: list[_ToolChange], discovered: Container[str]
 ) -> list[Cause]:
-    """Return the causes of tools that came or went: empty, deferred, loaded after a search, or really other tools."""
+    """Return the causes of tools that came or went: empty, deferred, loaded or put off, or really other tools."""
     causes: list[Cause] = []
     empty, deferred, loaded, others = list[_ToolChange](), list[_ToolChange](), list[_ToolChange](), list[_ToolChange]()
     for change in changes:
@@ -76,7 +76,10 @@ def _explain_members(
         cause = _members_cause(previous, Code.DEFERRED_TOOLS_LOADED, deferred)
         causes.append(replace(cause, override="expected", qualifiers=("outside-the-prefix",)))
     if loaded:
-        evidence = _tools_evidence(loaded=[tool_name(change.tool) for change in loaded])
+        added, removed = (
+            [tool_name(change.tool) for change in loaded if change.is_added is is_added] for is_added in (True, False)
+        )
+        evidence = _tools_evidence(loaded=added, put_off=removed)
         first = min(change.position for change in loaded)
         causes.append(_cause_at(previous, first, Code.DEFERRED_TOOLS_LOADED, evidence))
     if others:

@@ -48,6 +48,7 @@ _SMALL = 1024  # bytes of a record that is searched for these names before it is
 _NAMED = pattern(
     rb'"(?:messages|contents|input|prompt|request|request_body|payload|body)\\*"|\\u'
 )  # or a key that is escaped
+_HELD = pattern(rb'"(?:messages|contents|input|prompt|request|request_body|payload|body)\\*"\s*:\s*[^\sn]|\\u')
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 
 
@@ -84,7 +85,9 @@ class Bodies(LineReader):
         return [placed(value, line) for value in _read_object(text)] or None
 
     def _read_other(self, line: Line) -> list[Read]:
-        return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
+        is_span = _NAMED.search(line.data) is not None and _HELD.search(line.data) is None  # one that asked nothing
+        unknown = problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)
+        return [] if is_span else [unknown]
 
 
 class BodyPairs(PackReader):
@@ -129,11 +132,11 @@ class BodyPairs(PackReader):
         return list(map(member.placed, exchanges_of(call)))
 
 
-def _read_object(data: bytes, *, is_part: bool = False) -> list[Judged]:
+def _read_object(data: bytes, *, part: str = "") -> list[Judged]:
     """Return the request of a JSON object, and a problem if the API refused it; nothing if it has no body.
 
-    Each member of an object whose members are all calls is a request of its own. `is_part` is True for such a member,
-    whose members are not searched for calls again.
+    Each member of an object whose members are all calls is a request of its own; without an answer it is a conversation
+    of its own, too: names have no order. `part` is the name of such a member, which is not searched for calls again.
     """
     if len(data) < _SMALL and _NAMED.search(data) is None:  # not worth slicing: there may be a million
         return []
@@ -147,18 +150,19 @@ def _read_object(data: bytes, *, is_part: bool = False) -> list[Judged]:
             http = _search(apart, call_in(Record({**apart, "request": body}), BODIES))
             if http.response is not NO_CONTENT or http.usage is not None:
                 return exchanges_of(replace(http, is_export=True))
-        return exchanges_of(Http(request=Content(data, "json", members), fidelity="wire"))
+        return exchanges_of(Http(request=Content(data, "json", members), fidelity="wire", session=part))
     http = call_in(Record(members), ASSEMBLED if members.keys() >= _WRITTEN else BODIES)
     if http.request.form == "json" and not is_body(http.request.members):
         http = replace(http, request=NO_CONTENT, response=NO_CONTENT)
-    is_whole = http.request is NO_CONTENT and not is_part and len(members) > 1
+    is_whole = http.request is NO_CONTENT and not part and len(members) > 1
     if is_whole and all(raw[:1] == b"{" for raw in members.values()):  # calls by their names or hashes
-        several = [_read_object(raw, is_part=True) for raw in members.values()]
+        several = [_read_object(raw, part=name) for name, raw in members.items()]
         if all(several):
             return [*chained(*several)]
     if http.request is NO_CONTENT or (http.response is NO_CONTENT and http.usage is None):
         http = _search(members, http)
-    return exchanges_of(replace(http, is_export=True, agent="" if http.agent == MAIN else http.agent))
+    session = part if http.response is NO_CONTENT and http.usage is None else http.session
+    return exchanges_of(replace(http, is_export=True, session=session, agent="" if http.agent == MAIN else http.agent))
 
 
 def _search(members: dict[str, bytes], http: Http) -> Http:

@@ -6,9 +6,9 @@ records of another kind. A format that writes bodies in its own words (LiteLLM, 
 sent in code, and takes everything else from its row.
 
 Paths are from the recorders' own output or documentation: HAR 1.2 (also PollyJS), VCR (Python, Ruby, betamax, go-vcr),
-ExVCR and ReqCassette (Elixir), httpmock (Rust), nock (JavaScript), WireMock, Hoverfly, claude-tap, claude-trace,
-vibe-proxy, session-devtools, X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference; Inspect's log format;
-OpenTelemetry's conventions for generative AI, 1.37 and later.
+ExVCR and ReqCassette (Elixir), httpmock (Rust), nock (JavaScript), WireMock, Hoverfly, the test proxy of Azure's SDKs,
+claude-tap, claude-trace, vibe-proxy, session-devtools, X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference;
+Inspect's log format; Google's replays; OpenTelemetry's conventions for generative AI, 1.37 and later.
 `served_by` (the engine that answered) and `purpose` are what `lore replay` writes.
 """
 
@@ -25,7 +25,7 @@ from lore.formats.contents import NO_CONTENT, Content, content_of, without_match
 from lore.formats.http import Http, headers_of, status_of
 from lore.formats.values import text_in
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import sliced_members
+from lore.model.jsonslice import first_element, sliced_members
 from lore.model.times import decode_time
 from lore.model.turn import Fidelity
 
@@ -62,31 +62,27 @@ _FAILURE, _FAILED = ("error.message", "error"), ("error.status", "error.status_c
 _COST = ("response_cost", "cost", "cost_usd", "costUSD", "costUsd", "total_cost", "totalCost", "metadata.cost")
 COMMON = Layout(
     url=("request.url", "request.uri", "request.path", "request.urlPath", "req.url", "req.path", "when.path", "url",
-         "uri", "path"),
-    method=("request.method", "req.method", "when.method", "method"),
-    headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
+         "uri", "path", "RequestUri"),
+    method=("request.method", "req.method", "when.method", "method", "RequestMethod"),
+    headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers", "RequestHeaders"),
     request=("request.body", "request.parsed_body", "request.body_json", "request.body_raw", "request.rawBody",
              "request.body_base64", "request.bodyBase64", "request.postData", "request.payload", "request.json",
-             "request.request_body", "request.content", "req.body", "req.payload", "req.json", "when.body", "reqBody",
-             "requestBody", "request.bodyPatterns"),
+             "request.request_body", "request.content", "request.body_segments", "req.body", "req.payload", "req.json",
+             "when.body", "reqBody", "requestBody", "request.bodyPatterns", "RequestBody"),
     status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
             "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
-            "status_code", "statusCode", "http_status", "code", *_FAILED),
-    response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
+            "status_code", "statusCode", "http_status", "code", "StatusCode", *_FAILED),
+    response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders",
+                      "ResponseHeaders"),
     response=("response.body", "response.parsed_body", "response.body_json", "response.body_raw", "response.rawBody",
               "response.body_base64", "response.bodyBase64", "response.jsonBody", "response.base64Body",
-              "response.events", "response.chunks", "response.stream", "response.content", "response.payload",
-              "response.json", "res.body", "res.payload", "res.json", "resp.body", "resp.payload", "resp.json",
-              "then.body", "resBody", "responseBody", "response", "res", "resp"),
+              "response.events", "response.chunks", "response.body_segments", "response.stream", "response.content",
+              "response.payload", "response.json", "res.body", "res.payload", "res.json", "resp.body", "resp.payload",
+              "resp.json", "then.body", "resBody", "responseBody", "ResponseBody", "response", "res", "resp"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
         "recorded_at", "recorded", "ts"),
     answered=("response.timestamp",), is_logged_late=True, cost=_COST, failure=_FAILURE,
     ended=("logged_at", "response.ts"),
-)  # fmt: skip
-# A call whose request and response are records of their own.
-HALVES = replace(
-    COMMON, at=("request.timestamp", "request.ts", "request.time", "request.at", "request.created_at"),
-    failure=("response.error.message", "response.error"),
 )  # fmt: skip
 NOCK = Layout(
     url=("path",), method=("method",), headers=("reqheaders",), request=("body",), status=("status",),
@@ -165,7 +161,8 @@ class Record:
         for path in paths:
             if listed and path.endswith(".content") and self.at(f"{path[: -len('content')]}usage"):
                 continue  # of an answer that is the whole
-            if (raw := self.at(path)) not in (b"", b"null"):
+            raw = first_element(self.at(path)) if path == "request.body_segments" else self.at(path)
+            if raw not in (b"", b"null"):
                 content = Content(raw, "events") if listed and raw[:1] == b"[" else content_of(raw)
                 if content.form != "nothing":
                     return content

@@ -22,14 +22,13 @@ from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.captures.layouts import JOURNAL, Record, call_in
-from lore.formats.captures.recorders import JoinedCalls, OpenCall
 from lore.formats.contents import NO_CONTENT, Content, unescape
 from lore.formats.http import ENDPOINT, endpoint_of, exchanges_of
-from lore.formats.lines import Line, nonblank_lines, placed, problem
+from lore.formats.lines import Line, RecordReader, nonblank_lines, placed, problem
 from lore.formats.values import text_in
 from lore.model.codes import Code
 from lore.model.jsonslice import array, raw_members
-from lore.model.limits import BODY_BYTES
+from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
 from lore.model.mask import cut_masked, mask
 from lore.model.times import decode_time
 
@@ -45,15 +44,22 @@ class _Side(Struct):  # a request or a response, as far as it was read
     arrived: bytes = b""  # of its latest record
 
 
-class _RecordedCall(OpenCall):
+class _RecordedCall(Struct):
+    line: Line  # its first record
+    size: int = 0  # bytes that are held
     request: _Side = msgspec.field(default_factory=_Side)
     response: _Side = msgspec.field(default_factory=_Side)
 
 
-class LoreCapture(JoinedCalls[_RecordedCall]):
+class LoreCapture(RecordReader):
     """Reader of the captures of `lore record`."""
 
     name: ClassVar[str] = "lore-capture"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[str, _RecordedCall] = {}  # by their name
+        self._held = 0  # bytes
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -86,7 +92,9 @@ class LoreCapture(JoinedCalls[_RecordedCall]):
             else:
                 text = f"a request to {endpoint} failed: {cut_masked(mask(reason), 300)}"
                 reads.append(problem(Code.CALL_FAILED, text, line))
-        return reads + self._close_oldest()
+        while len(self._calls) > CAPTURED_CALLS or (len(self._calls) > 1 and self._held > CAPTURED_BYTES):
+            reads += self._close(next(iter(self._calls)))
+        return reads
 
     def _add(self, call: _RecordedCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
         """Add a record to its side; a body beyond the limit is kept only so far that the reader sees its size."""
@@ -95,14 +103,21 @@ class LoreCapture(JoinedCalls[_RecordedCall]):
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > BODY_BYTES:
             return
-        self._hold(call, line)
+        call.size += len(line.data)
+        self._held += len(line.data)
         for key in ("body", "base64"):
             raw = members.get(key, b"")
             if raw[:1] == b'"':
                 side.bodies.append((key == "base64", raw))
                 side.size += len(raw)
 
+    def _take(self, name: str) -> _RecordedCall:
+        call = self._calls.pop(name)
+        self._held -= call.size
+        return call
+
     def _close(self, name: str) -> list[Read]:
+        """Return an open call as an exchange, and drop it."""
         call = self._take(name)
         request, response = call.request, call.response
         http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
@@ -112,6 +127,9 @@ class LoreCapture(JoinedCalls[_RecordedCall]):
             answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
         )  # fmt: skip
         return [placed(value, call.line) for value in exchanges_of(http)]
+
+    def _flush(self) -> list[Read]:
+        return [read for name in list(self._calls) for read in self._close(name)]
 
 
 def _end_time(sent_at: float | None, response: _Side) -> float | None:

@@ -1,9 +1,9 @@
 """Read VCR cassettes, `interactions` (Python, Go), `http_interactions` (Ruby, betamax) or lists (PHP), and httpmock's.
 
 A cassette is YAML or JSON; for each call httpmock (Rust) writes a YAML document with `when` and `then`, surf-vcr (Rust)
-a list of both sides, and WireMock (Java) a mapping. A body recorded as text is the wire's; a `parsed_body`, as test
-suites write it to be readable, is encoded as JSON with its keys in their order. YAML is cut where a line begins an
-interaction or a document, and each is read by itself, so memory is bounded by the longest.
+a list of both sides, WireMock (Java) a mapping; LangChain lists all requests, then all responses. A body recorded as
+text is the wire's; a `parsed_body`, which is readable, is encoded as JSON with its keys in their order. YAML is cut
+where a line begins an interaction or a document, and each is read by itself, so memory is bounded by the longest.
 
 YAML may come from a stranger. It is read in one pass over libyaml's events, and only JSON's types are made of it:
 `!!binary` (Ruby writes `!binary`) becomes `{"base64_string": …}`, as VCR writes it elsewhere, and other tags are
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain as chained
 from typing import Any, ClassVar
 
 from lore.formats.base import Read
@@ -39,6 +40,7 @@ _MOCKS = re.compile(
     rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\n)*+"
     rb"(?=(?:when|-[ \t]*Request|(?:(?:id|name):[^\n]*\n)*request):[ \t]*\r?\n)"
 )
+_REQUESTS, _ITEM = b"requests:", re.compile(rb"^(?=-[ \t])", re.MULTILINE)
 _DOCUMENT = re.compile(rb"\n(?=---[ \t\r\n])")
 _WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is not a call; there may be millions of them
 _URL = re.compile(rb"^[ \t]+ur[il]:[ \t]*[\"']?([^\s\"'?#]+)", re.MULTILINE)
@@ -69,6 +71,13 @@ class Vcr(Documents):
             yield from super().read(pieces)
         elif start:
             anchors: dict[str, bytes] = {}  # of the whole file, which is read in parts
+            begin = b""
+            while len(begin) < len(_REQUESTS) and (piece := next(pieces, b"")):
+                begin += piece
+            if begin.startswith(_REQUESTS):
+                yield from _read_two_lists(begin, pieces, anchors)
+                return
+            pieces = chained((begin,), pieces)
             for line, is_too_long in _cut_interactions(pieces):
                 if is_too_long:
                     if not _may_ask_model(line.data):
@@ -77,6 +86,25 @@ class Vcr(Documents):
                     yield problem(Code.CAPTURE_TOO_LARGE, text, line)
                 elif _WORD.match(line.data) is None:
                     yield from _read_interaction(line, anchors)
+
+
+def _read_two_lists(data: bytes, pieces: Iterator[bytes], anchors: dict[str, bytes]) -> Iterator[Read]:
+    """Yield the calls of a cassette that lists its requests, then their responses."""
+    while len(data) <= YAML_BYTES and (piece := next(pieces, b"")):
+        data += piece
+    if len(data) > YAML_BYTES:
+        yield problem(Code.CAPTURE_TOO_LARGE, f"a cassette is passed over: {too_much(YAML_BYTES)}", Line(1, 0, b""))
+        return
+    try:
+        lists = sliced_members(to_json(data, anchors))
+    except YamlError as error:
+        yield problem(Code.CASSETTE_REFUSED, f"the cassette cannot be read: {error}", Line(1, 0, b""))
+        return
+    requests, responses = (array(lists.get(name, b"[]")) for name in ("requests", "responses"))
+    places = (Line(data.count(b"\n", 0, item.end()) + 1, item.end(), b"") for item in _ITEM.finditer(data))
+    for request, response, place in zip(requests, responses, places, strict=False):
+        values = exchanges_of(call_in(Record({"request": request, "response": response})))
+        yield from (placed(value, place) for value in values)
 
 
 def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[tuple[Line, bool]]:

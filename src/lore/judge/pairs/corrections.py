@@ -8,6 +8,7 @@ return the pair.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain as chained
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -266,13 +267,16 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
         if not 0 < tokens < least or counts.cached(turn.usage):
             continue
         has_all_bytes = turn.basis is None and not turn.prompt.partial and not counts.has_unseen(turn.prompt)
+        if least != MOST and not billed and not has_all_bytes:
+            continue
+        # what was never cached cannot expire: the other causes that were seen lead
+        seen = chained(*(cause.also if cause.code == Code.CACHE_EXPIRED else (cause,) for cause in pair.causes))
         if least == MOST:
-            causes = [_excuse(cause, "without-cache", override="expected", lost=0) for cause in pair.causes]
-            return replace(pair, causes=tuple(causes), uncacheable=True)
-        if billed or has_all_bytes:
+            causes = [_excuse(cause, "without-cache", override="expected", lost=0) for cause in seen]
+        else:
             qualifiers: tuple[Qualifier, ...] = ("under-minimum", "too-short-by-usage")[: 1 + bool(billed)]
-            causes = [replace(_excuse(cause, *qualifiers), lost=0) for cause in pair.causes]
-            return replace(pair, causes=tuple(causes), uncacheable=True)
+            causes = [replace(_excuse(cause, *qualifiers), lost=0) for cause in seen]
+        return replace(pair, causes=tuple(causes), uncacheable=True)
     return pair
 
 

@@ -69,13 +69,13 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
     new_texts = [] if _is_edit(previous, current, begin) else list(_new_texts(previous, current, begin))
     if summary is None:
         summary = next((segment for segment, _ in new_texts if purpose.is_summary(segment)), None)
-    if summary is not None:
+    removed = _list_removed(previous, current, begin)
+    if summary is not None and not purpose.is_template(removed):
         return _compaction(previous, current, begin, summary, "is-summary")
     rewind = find_rewind(previous, current, begin)
     if rewind is not None or not new_texts:
         return rewind
     segment, is_by_model = new_texts[0]
-    removed = _list_removed(previous, current, begin)
     if is_by_model or not any(map(is_model_message, removed)) or purpose.is_placeholder(segment):
         return None
     is_short = purpose.is_short(segment)

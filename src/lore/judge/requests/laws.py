@@ -210,20 +210,21 @@ class Laws:
         prompt, usage = turn.prompt, turn.usage
         if pair is None or prompt.fidelity == "structural":
             return
+        before, size = pair.previous.usage, pair.bytes.previous
+        billed = 0 if before is not None and before.server_tools else sent_tokens(before)  # which adds up passes
+        repeated = pair.bytes.common + pair.overlap.common_bytes
+        per_token = size / billed if billed and size else pair.bytes_per_token
+        common = round(repeated / per_token)
         if cached(usage) or cached(pair.previous.usage):
             missing = self._uncached_history(turn, pair)
         else:
-            repeated_tokens = sent_tokens(pair.previous.usage)
-            missing = request_laws.missing_breakpoints(turn, pair.bytes.previous, self._rules, repeated_tokens)
+            missing = request_laws.missing_breakpoints(turn, repeated, self._rules, common if billed else 0)
             if missing is not None and missing.behind is None:
                 missing = replace(missing, tokens=max(missing.tokens, sent_tokens(usage)))
         if missing is None:
             return
         path = request_laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
         self._count(turn, request_laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
-        billed, size = sent_tokens(pair.previous.usage), pair.bytes.previous
-        per_token = size / billed if billed and size else pair.bytes_per_token
-        common = round((pair.bytes.common + pair.overlap.common_bytes) / per_token)
         self._repeats = self._repeats or common >= missing.minimum
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
         if unread > 0 and not pair.is_break:

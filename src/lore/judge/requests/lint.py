@@ -416,7 +416,7 @@ def _find_images(sized: Sized) -> Iterator[laws.Broken]:
             envelope = segment.data
         elif kind_of(segment, envelope) == "image":
             images, first = images + 1, number if first < 0 else first
-        elif first >= 0 and segment.kind == "block":
+        elif first >= 0 and block_of(segment).kind == "text":
             text += sized.tokens(head + number, head + number)
     if images and text >= FEWEST_TEXT and b'"assistant"' not in envelope:
         path = sized.prompt.messages[first].path

@@ -305,7 +305,8 @@ def missing_breakpoints(
     `size` bytes of the prompt are sent several times: `repeated_tokens` by the usage; if 0, as many as are estimated.
     """
     prompt = turn.prompt
-    if not needs_breakpoints(turn) or size < FEWEST * BYTES_PER_TOKEN or prompt.auto_breakpoint:
+    is_short = repeated_tokens < FEWEST and size < FEWEST * BYTES_PER_TOKEN
+    if is_short or not needs_breakpoints(turn) or prompt.auto_breakpoint:
         return None
     fewest = minimum_tokens(rules(), turn) or UNPUBLISHED
     if not repeated_tokens and size < fewest * BYTES_PER_TOKEN * UNDERRATED:

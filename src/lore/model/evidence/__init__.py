@@ -7,9 +7,11 @@ and `fix_word`.
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 from lore.model.codes import CODES
+from lore.model.deferred import pattern
 from lore.model.differences import Difference, RequestFact
 from lore.model.evidence.runs import OverBudget, ReadBelowForecast, ReadPlateau, SharedBlock, Unneeded, WritesUnread
 from lore.model.fact import (
@@ -35,12 +37,23 @@ class Told(EvidenceFact, frozen=True):
     text: Content  # the fact in a sentence
 
 
+_REFUSED = pattern(r"refused a request \(HTTP (\d+)\)")
+_FILTERED = pattern(r"content.?(?:management|filter)|ResponsibleAI|safety (?:polic|system)", re.IGNORECASE)
+
+
 class Damage(EvidenceFact, frozen=True):
     """A problem of a recording, at the first place that has it."""
 
     words = "{message}{more:=0?| (and {more:,} more like it)}"
     message: Content  # the first of these problems, in a sentence
     more: int = 0  # further problems of this kind
+
+    def fix_detail(self) -> str:
+        """Return what a refusal is about: its HTTP status, or `filter`; `stored` for a prompt that the provider has."""
+        if self.message.endswith("the provider stores its prompt"):
+            return "stored"
+        status = _REFUSED.search(self.message)
+        return "" if status is None else "filter" if _FILTERED.search(self.message) else status[1]
 
 
 # Facts that the log records
