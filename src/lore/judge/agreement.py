@@ -92,11 +92,12 @@ class SimulatedSums:
 
     def result(
         self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
-        problems: list[Problem],
+        problems: list[Problem], problem_count: int,
     ) -> simulate.SimulateResult:  # fmt: skip
         """Return the result; without a `cache` it names the one that all turns have, else none.
 
-        Its groups: days in their order, others by re-billed cost, cost, and lost tokens.
+        `problems` are those that were kept of `problem_count`. Groups: days in their order, others by re-billed cost,
+        cost, and lost tokens.
         """
         caches = {turn.cache for turn in self.turns}
         groups: list[simulate.GroupResult] = []
@@ -112,16 +113,17 @@ class SimulatedSums:
             groups += ranked
         return simulate.SimulateResult(
             cache=cache or (caches.pop() if len(caches) == 1 else None), rules=simulate.RulesUsed(as_of=as_of),
-            turns=self.turns, totals=self._totals(), agreement=measure_agreement(self._rows), groups=groups,
+            turns=self.turns, totals=self._totals(problem_count), agreement=measure_agreement(self._rows), groups=groups,
             reliability=reliability, what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
-    def _totals(self) -> simulate.SimulatedTotals:
+    def _totals(self, problems: int) -> simulate.SimulatedTotals:
         turns = self.turns
         billed = [turn.billed for turn in turns if turn.billed is not None]
         others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, UsageResult)]
         return simulate.SimulatedTotals(
             turns=len(turns),
+            problems=problems,
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
             predicted=UsageResult(

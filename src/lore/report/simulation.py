@@ -98,7 +98,7 @@ def write_simulated(
             out.print(text)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
-    extent = f"{counted(len(result.problems), 'problem')} in the recordings"
+    extent = f"{counted(result.totals.problems, 'problem')} in the recordings"
     if len(visible_problems) < len(result.problems):
         out.hint(extent, "-v shows them")
     elif visible_problems:
@@ -233,7 +233,7 @@ def write_reliability(result: results.SimulateResult, out: Console) -> None:
         out.print("reliability: unknown, since no billed turn only appends to the previous one")
     _write_shares_read(result.reliability, out)
     if result.problems:
-        problems = f"{counted(len(result.problems), 'problem')} in the recordings"
+        problems = f"{counted(result.totals.problems, 'problem')} in the recordings"
         out.print(f"{problems}; the first: {result.problems[0].message}")
 
 

@@ -282,6 +282,7 @@ class _Simulator(NamedTuple):
         simulation = Simulation(predictor, dated=context.dated, audience=context.audience, redact=context.redact)
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, all_problems = SimulatedSums(), list[PaidTurn](), list(self.problems)
+        problem_count = len(all_problems)
         size, count, done_bytes, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
         for file in inputs.ahead(self.files):
             count, problems = count + 1, Problems()
@@ -303,6 +304,7 @@ class _Simulator(NamedTuple):
                     recordings += 1
                     problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
             all_problems.extend(problems.kept)
+            problem_count += problems.total
             done_bytes += file.size
             if stopped or (stopped := self.job.is_interrupted()):
                 break
@@ -316,7 +318,7 @@ class _Simulator(NamedTuple):
         sums_of_absent = sum_absent({work.name: work for work in works}.values())
         absent = unpriced_parts(replace(Sums().result(""), **sums_of_absent))
         notes = [*_notes(sums.turns, rules, simulation), *filter(None, [absent])]
-        result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems)
+        result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems, problem_count)
         if absent and result.totals.cost.billed is not None:
             cost = replace(result.totals.cost, at_least=True)
             result = replace(result, totals=replace(result.totals, cost=cost))

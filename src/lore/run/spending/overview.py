@@ -89,7 +89,9 @@ def gather_logs(surroundings: Surroundings, paths: Sequence[str], agent: Agent |
         gathered_logs = GatheredLogs(logs, [], list(paths), [])
     else:
         groups, places, failed = agent_logs(surroundings, agent)
-        logs = [log for group in groups for log in group]
+        all_logs = [log for group in groups for log in group]
+        kept = {file.path for file in drop_copies([log.file for log in all_logs], Options())}
+        logs = [log for log in all_logs if log.file.path in kept]
         gathered_logs = GatheredLogs(logs, unread_logs(places, failed), searched_places(places), failed)
     logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
     return gathered_logs
