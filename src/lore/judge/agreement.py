@@ -113,8 +113,8 @@ class SimulatedSums:
             groups += ranked
         return simulate.SimulateResult(
             cache=cache or (caches.pop() if len(caches) == 1 else None), rules=simulate.RulesUsed(as_of=as_of),
-            turns=self.turns, totals=self._totals(problem_count), agreement=measure_agreement(self._rows), groups=groups,
-            reliability=reliability, what_if=[], notes=list(notes), problems=problems,
+            turns=self.turns, totals=self._totals(problem_count), agreement=measure_agreement(self._rows),
+            groups=groups, reliability=reliability, what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
     def _totals(self, problems: int) -> simulate.SimulatedTotals:
