@@ -274,8 +274,8 @@ def test_reason_against_the_means_names_no_means():
         for uncached, read, output in ((8_000, 1_000, 500), (10_000, 9_000, 900))
     )
     assert describe_change("now", change, earlier, later)[1:] == [
-        "  -$0.4000 by less output in each request of the same models",
-        "  +$0.2000 by share read and prices of the same models",
+        "  -$0.40 by less output in each request of the same models",
+        "  +$0.20 by share read and prices of the same models",
         "  -$0.1000 by shorter prompts of the same models",
     ]
 

@@ -354,8 +354,7 @@ class _Reading:
         """Return the page of the turns that were read."""
         audience = audience_of(self._recording, self._context.audience)
         causes, unexplained = (
-            [cause_in_words(cause) for cause in self._causes.results(audience, unsure=unsure)]
-            for unsure in (False, True)
+            self._causes.results(audience, unsure=unsure, worded=cause_in_words) for unsure in (False, True)
         )
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
         spending = replace(self._sums.result(self._session.path), **sum_absent(self._works))

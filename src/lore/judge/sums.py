@@ -299,10 +299,20 @@ class CauseSums:
         if missed is not None:
             self._missed[missed.code, missed.detail].append(CauseLoss(missed, request, missed.dollars, missed.requests))
 
-    def results(self, audience: Audience, *, unsure: bool) -> list[SpendingCause]:
-        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others."""
-        groups = [losses for key, losses in self._losses.items() if (key[1] == UNSURE) == unsure]
-        causes = [sum_losses(losses, audience) for losses in groups]
+    def results(
+        self, audience: Audience, *, unsure: bool, worded: Callable[[SpendingCause], SpendingCause] | None = None
+    ) -> list[SpendingCause]:
+        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
+
+        `worded` fills in the sentences of a cause: causes with the same sentences are one.
+        """
+        groups = defaultdict[tuple[object, ...], list[CauseLoss]](list)
+        for key, losses in self._losses.items():
+            if (key[1] == UNSURE) == unsure:
+                words = None if worded is None else worded(sum_losses(losses, audience))
+                groups[key if words is None else (words.code, words.kind, words.says, words.fix)] += losses
+        causes = [sum_losses(losses, audience) for losses in groups.values()]
+        causes = causes if worded is None else list(map(worded, causes))
         return sorted([cause for cause in causes if cause.tokens], key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:

@@ -148,6 +148,15 @@ def list_unrecorded(records: Iterable[str], *, system: bool, tools: bool, comple
     return notes
 
 
+def project_name(folder: str) -> str:
+    """Return the last part of a project's folder; of a worktree (`app/.worktrees/3`) also the project's name."""
+    parts = mask(folder).replace("\\", "/").rstrip("/").split("/")
+    for above in (("worktrees",), (".worktrees",), (".claude", "worktrees")):
+        if len(parts) > len(above) + 1 and tuple(parts[-1 - len(above) : -1]) == above:
+            return f"{parts[-2 - len(above)]}/…/{parts[-1]}"
+    return last_part(folder)
+
+
 def last_part(path: str) -> str:
     """Return the last part of a path, else the path; credentials are masked first, as one may hold a slash."""
     masked_path = mask(path).replace("\\", "/").rstrip("/")

@@ -40,6 +40,7 @@ from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_tu
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
 from lore.model.events import SUMMED_COUNTS, Usage
+from lore.model.fact import join_names
 from lore.model.ledger import UnloggedWork
 from lore.model.results import Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
@@ -412,8 +413,8 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         share = recorded_output(rules, client)
         shares[f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"].append(client)
     if shares:
-        noted = "; ".join(f"{', '.join(clients[:5])} noted {part}" for part, clients in shares.items())
-        yield f"output is partial in {turns_of(simulation.partial.total())}, and its cost too low: {noted} of it"
+        noted = "; ".join(f"{part} by {join_names(clients, 2)}" for part, clients in shares.items())
+        yield f"output is recorded in part in {turns_of(simulation.partial.total())}, so its cost is too low ({noted})"
     billed_turns = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
     sizes = ((path, sum(getattr(billed, name) or 0 for name in SUMMED_COUNTS[:3])) for path, billed in billed_turns)
     hits = Counter(path for path, size in sizes if size > LONG_PROMPT)

@@ -47,7 +47,7 @@ from lore.report.forms.base import TextReport
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
-from lore.report.plain import counted, format_count, last_part, visible, when
+from lore.report.plain import counted, format_count, last_part, project_name, visible, when
 from lore.report.simulation import engine_measures
 from lore.report.status_line import percent
 
@@ -460,6 +460,7 @@ def _template() -> Template:
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
         "count": format_count, "digest": policy_digest, "fix": sentences.format_fix,
         "loss": sentences.format_loss, "money": format_money, "name": last_part, "path": shorten_path,
+        "project": project_name,
         "tokens": tokens_of, "usage": sentences.format_usage,
     }  # fmt: skip
     environment.filters.update(filters)

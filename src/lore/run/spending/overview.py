@@ -384,7 +384,7 @@ class Period:
         return sorted(rows, key=lambda row: (-(row.dollars or 0.0), -row.requests, row.name))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
-        return [cause_in_words(cause) for cause in self.cause_sums.results("user", unsure=unsure)]
+        return self.cause_sums.results("user", unsure=unsure, worded=cause_in_words)
 
     def missed(self) -> list[SpendingCause]:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
