@@ -276,7 +276,7 @@ def test_reason_against_the_means_names_no_means():
     assert describe_change("now", change, earlier, later)[1:] == [
         "  -$0.40 by less output in each request of the same models",
         "  +$0.20 by share read and prices of the same models",
-        "  -$0.1000 by shorter prompts of the same models",
+        "  -$0.10 by shorter prompts of the same models",
     ]
 
 

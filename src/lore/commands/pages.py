@@ -365,5 +365,5 @@ class _Reading:
             unexplained=unexplained, lacks=self._lacks,
             began=min((at for at in all_times if at is not None), default=None),
             codes=tuple(dict.fromkeys(cause.code for cause in costliest)),
-            leading=next((short_of(cause.code, cause.name, cause.kind) for cause in costliest), ""),
+            leading=next((cause_in_words(replace(cause, names=[])).says for cause in costliest), ""),
         )  # fmt: skip
