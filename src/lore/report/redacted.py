@@ -36,7 +36,7 @@ from lore.model.ledger import Loss
 from lore.model.results import CauseResult, ColumnsResult, DiffResult, Finding
 from lore.model.results.measured import PROCESS
 from lore.model.results.overview import Overview, SpendingCause
-from lore.model.results.simulate import GroupResult, ReliabilityResult, SimulateResult
+from lore.model.results.simulate import GroupResult, ReliabilityResult
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
 from lore.model.times import parse_timestamp
@@ -146,7 +146,6 @@ _KNOWN_WORDS = """
     model_changed unavailable previous_message_not_found
 """
 _WORDS = frozenset(_KNOWN_WORDS.split())
-_OF_TOOLS = "no price is known for the provider's tools"
 
 
 def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
@@ -300,19 +299,6 @@ def _redact_overview(result: Overview) -> Overview:
     return replace(_redact_fields(result), groups=groups)
 
 
-def _redact_simulation(result: SimulateResult) -> SimulateResult:
-    """Return a simulation whose notes name neither tools nor models that are not public."""
-    models, notes = {turn.model for turn in result.turns if turn.model is not None}, list[str]()
-    for note in result.notes:
-        if note.startswith(_OF_TOOLS):
-            note = f"{_OF_TOOLS}: {digest(note)}"
-        else:
-            for model in models:
-                note = note.replace(model, redacted_model(model))
-        notes.append(note)
-    return replace(_redact_fields(result), notes=notes)
-
-
 def _redact_diff(diff: DiffResult) -> DiffResult:
     """Return a comparison without content, its chain redacted in the names `FILE#CHAIN:TURN` too."""
     copy: DiffResult = _redact_fields(diff)
@@ -334,7 +320,7 @@ def _change_of_names(code: str) -> Callable[[str], str]:
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
     ColumnsResult: lambda columns: columns, SpendingCause: _redact_cause, Overview: _redact_overview,
-    GroupResult: _redact_group, ReliabilityResult: _redact_group, SimulateResult: _redact_simulation,
+    GroupResult: _redact_group, ReliabilityResult: _redact_group,
     DiffResult: _redact_diff, RawBlock: lambda block: RawBlock(_redact_raw(block.json)),
     Loss: lambda loss: replace(loss, names=tuple(map(_change_of_names(loss.code), loss.names))),
     LastBreak: lambda last: last._replace(says=last.plain),

@@ -50,7 +50,7 @@ from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, load_plugins
 from lore.report.commands import compaction_advice
 from lore.report.overview import unpriced_parts
-from lore.report.redacted import causes_of
+from lore.report.redacted import causes_of, digest, redacted_model
 from lore.report.sentences import describe_missing, describe_random_cache
 from lore.report.simulation import engine_measures
 from lore.run.arguments import no_recordings
@@ -81,7 +81,7 @@ class Simulation:
     ) -> None:  # fmt: skip
         self._predictor, self._dated = predictor, dated
         self._audience: Audience | None = audience
-        self._redact = redact
+        self.redact = redact
         self.copies, self._recordings = Copies(), 0
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
         self.transcripts = 0  # turns of transcripts, which record no breakpoints
@@ -105,7 +105,7 @@ class Simulation:
         for verdict, findings in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
             for finding in findings:  # about a whole chain: its cause is added to the turn that it names
                 if (cause_turn := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
-                    cause_turn.causes.extend(causes_of([finding], redact=self._redact))
+                    cause_turn.causes.extend(causes_of([finding], redact=self.redact))
             if verdict is None:
                 works: dict[str, UnloggedWork] = getattr(recording.reader, "unlogged", {})
                 self.unlogged += [(recording.shown, work) for name, work in works.items() if name not in chains]
@@ -158,7 +158,7 @@ class Simulation:
         if cost is not None and price is not None and surcharge is not None:
             cost = replace(cost, surcharges=[Surcharge(surcharge[0], 1, surcharge[1])])
             paid = paid._replace(speed=speed_surcharge(predictor.rules, turn, price))
-        result = _result(verdict, predicted.cache, prediction, cost, place, partial=partial, redact=self._redact)
+        result = _result(verdict, predicted.cache, prediction, cost, place, partial=partial, redact=self.redact)
         self._turns[turn.chain, turn.number] = result
         paid = paid._replace(price=price, audience=place.audience, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
@@ -404,7 +404,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
             yield describe_missing(formats, what)
     if simulation.contradicting:
         yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
-    yield from simulation.unpriced.notes()
+    yield from simulation.unpriced.notes(*(redacted_model, digest) if simulation.redact else ())
     yield from plan_notes(("", path) for path in dict.fromkeys(turn.path for turn in turns))
     if simulation.copies.count:
         yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
