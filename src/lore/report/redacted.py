@@ -24,7 +24,6 @@ from msgspec.json import encode as encode_item
 from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
-from lore.formats.unrecognised import FOREIGN_FILES
 from lore.judge.findings import lasting_chain
 from lore.judge.messages import in_words
 from lore.model.canonical import encode, text_of
@@ -104,31 +103,10 @@ def redacted_model(name: str) -> str:
     return name if is_public and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
 
 
-# lore's own messages about files: they quote nothing but names of files, chains and turns.
-_FOREIGN = tuple(f" is {kind.what}: {kind.why}" for kind in FOREIGN_FILES)
-_OWN = pattern(
-    r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
-    r"|not counted: --all reads it"
-    r"|.* (?:is not a file|is empty|holds no request body that lore knows"
-    r"|is OpenCode's database of [\d,]+ sessions.*"
-    r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is not a session log)",
-    re.DOTALL,
-)
-_UNKNOWN = pattern(r"(.*: unrecognised format)(?: \(.*)?", re.DOTALL)  # what follows names its members
-
-
-def is_own(message: str) -> bool:
-    """Return whether a message is in lore's own words and quotes nothing of a recording."""
-    return _OWN.fullmatch(message) is not None or message.endswith(_FOREIGN)
-
-
 def redacted_error(error: LoreError) -> LoreError:
     """Return an error of reading a recording without the text that it may quote; its place stays."""
-    match = _UNKNOWN.fullmatch(error.message)
-    if match is not None:
-        error.message = match[1]
-    if match is not None or is_own(error.message):
-        error.choices = ()  # titles of sessions
+    if error.own:
+        error.message, error.choices = error.own, ()  # choices are titles of sessions
         return error
     place = error.where.file if error.where is not None else None
     message = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"
@@ -164,7 +142,7 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "section": _unless(_SECTIONS.__contains__),
     "word": _unless(_WORDS.__contains__),
     "client": _unless(_CLIENT.fullmatch),
-    "message": _unless(is_own),
+    "message": _unless(("not counted: --all reads it", "unrecognised format").__contains__),
     "server": _unless(lambda name: name.startswith(PROCESS)),
     "time": _unless(lambda text: parse_timestamp(text) is not None),
     "own": str,  # lore's own words
