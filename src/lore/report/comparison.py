@@ -63,7 +63,7 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *tail)]
     write_table(heads, [row[: len(heads)] for row in rows], out)
     output = next((measure for measure in result.measures if measure.name == "output"), None)
-    counts = () if output is None else (output.left.trials, output.right.trials)
+    counts = (0, 0) if output is None else (output.left.trials, output.right.trials)
     if any(counts) and counts != (left.requests - left.unbilled, right.requests - right.unbilled):
         what = (
             f"output tokens: of the {counts[0]:,} (A) and {counts[1]:,} (B) requests in sessions that record all output"

@@ -107,6 +107,8 @@ def write_simulated(
         out.print(extent)
     write_problems(visible_problems, out)
     _write_changes(result, out, verbose=verbose or out.is_page)  # last, as what to do first
+    if not changes_only and result.what_if and all(change.change.startswith("cause=") for change in result.what_if):
+        out.hint("other changes, such as another lifetime of the cache", "--what-if tries them")
 
 
 def write_turns(
@@ -194,7 +196,7 @@ def _write_cost(result: results.SimulateResult, out: Console) -> None:
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), billed_of_priced)}"
         out.print(f"cost: {billed}{missing}; {predicted}")
         if prices := sentences.format_prices(totals.by_price, totals.billed):
-            out.print(f"cost billed for: {prices}")
+            out.print(f"  billed for {prices}")
     for text in sentences.describe_surcharges(cost.surcharges or (), has_fix=True):
         out.print(text)
     if isinstance(cost.recorded, float):
@@ -324,8 +326,6 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     for label, names in ((no_saving, without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
-    if saving_changes and all(change.change.startswith("cause=") for change in result.what_if):
-        out.hint("other changes, such as another lifetime of the cache", "--what-if tries them")
 
 
 def _describe_saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
