@@ -188,9 +188,9 @@ _LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
 _TOPIC = re.compile(r"([a-z-]+)\.md(?:#.*)?")
 
 
-def topics() -> list[str]:
-    """Return the names of the pages, by alphabet."""
-    names = (file.name for file in _PAGES.iterdir())
+def topics(beginning: str = "") -> list[str]:
+    """Return the names of the pages that begin so, by alphabet."""
+    names = (file.name for file in _PAGES.iterdir() if file.name.startswith(beginning))
     return sorted(name.removesuffix(".md") for name in names if name.endswith(".md") and name != f"{_INDEX}.md")
 
 
@@ -224,13 +224,9 @@ def _linked(link: re.Match[str]) -> str:
     return link[0] if target.startswith("https://") else words
 
 
-def _topics(beginning: str) -> list[str]:
-    return [topic for topic in topics() if topic.startswith(beginning)]
-
-
 def guide(
     topic: Annotated[
-        str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=_topics)
+        str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=topics)
     ] = None,
     color: flags.Colour = None,
 ) -> int:

@@ -125,9 +125,8 @@ def _report_error(error: Exception, args: list[str]) -> int:
             from lore.model.results import ErrorResult
             from lore.report.forms.base import render
 
-            file, line, byte = error.where or (None, None, None)
-            result = ErrorResult(error=error.message, hint=error.hint, file=file, line=line, byte=byte)
-            sys.stdout.write(render(result) + "\n")
+            place = None if error.where is None else str(error.where)
+            sys.stdout.write(render(ErrorResult(error=error.message, hint=error.hint, place=place)) + "\n")
         place = f"  --> {error.where}" if error.where is not None and error.where[1:] != (None, None) else ""
         hint = f"hint: {error.hint}" if error.hint else ""
         _say(f"error: {error.message}", place, hint, *(f"  {choice}" for choice in error.choices))

@@ -416,10 +416,8 @@ def report(options: ReportOptions) -> int:
     another name a folder. json: their cost, as `lore --json` writes it.
     """
     is_page = (options.output or "").endswith((".html", ".htm"))
-    form, on_terminal = (
-        options.format or (common.HTML if is_page else "trace"),
-        options.output is None and sys.stdout.isatty(),
-    )
+    form = options.format or (common.HTML if is_page else "trace")
+    on_terminal = options.output is None and sys.stdout.isatty()
     common.refuse(
         (form not in FORMS, f"--format {form}: no such form", did_you_mean(form, FORMS, "forms")),
         (on_terminal and form == "trace", "a trace is for another program, not for a terminal",

@@ -283,6 +283,10 @@ class Sums:
         )  # fmt: skip
 
 
+def _unchanged(cause: SpendingCause) -> SpendingCause:
+    return cause
+
+
 class CauseSums:
     """Sums by cause; causes of one code that have the same names in their evidence are one."""
 
@@ -300,7 +304,7 @@ class CauseSums:
             self._missed[missed.code, missed.detail].append(CauseLoss(missed, request, missed.dollars, missed.requests))
 
     def results(
-        self, audience: Audience, *, unsure: bool, worded: Callable[[SpendingCause], SpendingCause] | None = None
+        self, audience: Audience, *, unsure: bool, worded: Callable[[SpendingCause], SpendingCause] = _unchanged
     ) -> list[SpendingCause]:
         """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
 
@@ -309,10 +313,9 @@ class CauseSums:
         groups = defaultdict[tuple[object, ...], list[CauseLoss]](list)
         for key, losses in self._losses.items():
             if (key[1] == UNSURE) == unsure:
-                words = None if worded is None else worded(sum_losses(losses, audience))
-                groups[key if words is None else (words.code, words.kind, words.says, words.fix)] += losses
-        causes = [sum_losses(losses, audience) for losses in groups.values()]
-        causes = causes if worded is None else list(map(worded, causes))
+                words = worded(sum_losses(losses, audience))
+                groups[words.code, words.kind, words.says or key, words.fix] += losses
+        causes = [worded(sum_losses(losses, audience)) for losses in groups.values()]
         return sorted([cause for cause in causes if cause.tokens], key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:

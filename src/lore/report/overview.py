@@ -240,10 +240,8 @@ def _describe_totals(result: results.Overview, *, verbose: bool) -> Iterator[str
             yield f"recorded by {agent.name} itself: {', '.join(parts)}{ours}"
     yield from describe_surcharges(total.surcharges)
     for limit in result.limits:
-        window, wait_seconds = (
-            _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours"),
-            limit.resets_at - (result.until or 0.0),
-        )
+        window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
+        wait_seconds = limit.resets_at - (result.until or 0.0)
         is_soon = wait_seconds < 86_400  # noqa: PLR2004 - seconds of a day
         resets = local_time(limit.resets_at, "%H:%M" if is_soon else "%Y-%m-%d %H:%M")
         wait = f" (in {format_duration(wait_seconds)})" if is_soon else ""

@@ -84,11 +84,10 @@ def write_simulated(
             reason = "no two successive turns have usage" if is_predicted else "none was made"
             text = f" cannot be compared with usage: {reason}"
             if agreement.turns:
-                share, turn_count = (
-                    _percent(agreement.within_2_percent / agreement.turns),
-                    counted(agreement.turns, "turn"),
+                share = _percent(agreement.within_2_percent / agreement.turns)
+                text = (
+                    f": within 2 % of the usage in {share} of {counted(agreement.turns, 'turn')} that can be compared"
                 )
-                text = f": within 2 % of the usage in {share} of {turn_count} that can be compared"
             out.print(f"predictions{text}")
             if verbose:
                 _write_shares_read(result.reliability[:1], out)

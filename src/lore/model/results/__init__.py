@@ -31,9 +31,7 @@ class ErrorResult(CommandResult, frozen=True, kw_only=True):
 
     error: str  # a sentence
     hint: str  # what to do; empty: unknown
-    file: str | None  # that the error is about
-    line: int | None  # its line, from 1
-    byte: int | None  # its byte, from 0
+    place: str | None  # in an input, as `FILE:LINE`; null: unknown
 
 
 def copy_fields(kind: type[S], source: object, **fields: object) -> S:
