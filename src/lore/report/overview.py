@@ -233,7 +233,9 @@ def _describe_totals(result: results.Overview, *, verbose: bool) -> Iterator[str
     total = result.total
     for agent in result.agents:
         requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
-        parts = [] if agent.recorded_dollars is None else [f"{money(agent.recorded_dollars)}{requests}"]
+        recorded, near = agent.recorded_dollars, _LITTLE * (agent.dollars or 0.0)  # a cost that agrees is left out
+        differs = recorded is not None and abs(recorded - (agent.dollars or 0.0)) > near
+        parts = [f"{money(recorded or 0.0)}{requests}"] if differs else []
         parts += [f"{agent.premium_requests:,.6g} premium requests"] if agent.premium_requests else []
         ours = "" if agent.dollars is None else f" (at lore's prices {cost_of(agent)})"
         if parts:
