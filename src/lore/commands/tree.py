@@ -52,7 +52,8 @@ class _Shared:
             if "process_value" not in vars(param):
                 param.process_value = partial(_convert, param, param.process_value)
                 if param.param_type_name == "option" and param.metavar is None and not param.is_flag:
-                    param.metavar = _METAVARS.get(param.opts[0], "N" if _kind(param) in (int, float) else "TEXT")
+                    is_text = _kind(param) is str or _kind(param) == list[str]
+                    param.metavar = _METAVARS.get(param.opts[0], "TEXT" if is_text else "N")
                 if _kind(param) == list[str]:
                     param.display_type_rich = partial(_display_kind, param)
         return params

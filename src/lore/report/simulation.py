@@ -299,7 +299,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
         little = _LITTLE * (total_cost or 0.0)
         small_changes = [change for change in saving_changes if 0 < (change.saved or 0.0) < little]
         saving_changes = [change for change in saving_changes if change not in small_changes]
-    missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
+    causes = [cause for turn in result.turns for cause in turn.causes if cause.lost_tokens]
+    missed = {f"cause={cause.code}" for cause in causes} - {f"cause={cause.code}" for cause in causes if cause.is_break}
     if saving_changes:
         at_least = "at least " if cost.at_least and cost.billed is not None else ""
         of_cost = f"of {at_least}{format_money(total_cost)}, " if total_cost else ""
