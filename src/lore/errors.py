@@ -36,20 +36,23 @@ def reason_of(error: Exception) -> str:
 class LoreError(Exception):
     """The user's input or configuration is at fault: one sentence, a place, and what to do (`hint`); its text has all.
 
-    `choices` are lines to choose from. `exit_code` is 2 (usage, configuration, unreadable input) unless a subclass
-    says otherwise.
+    `choices` are lines to choose from. `own` is what `--redact` leaves of the message: a text, or True if all of it
+    quotes nothing of a recording (names of files are no content). `exit_code` is 2 (usage, configuration, unreadable
+    input) unless a subclass says otherwise.
     """
 
     exit_code = 2
 
     def __init__(
-        self, message: str, *, hint: str = "", where: Where | None = None, choices: tuple[str, ...] = ()
+        self, message: str, *, hint: str = "", where: Where | None = None, choices: tuple[str, ...] = (),
+        own: str | bool = "",
     ) -> None:  # fmt: skip
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
         self.choices = choices
+        self.own = message if own is True else own or ""
 
     def __str__(self) -> str:
         place = "" if self.where is None or str(self.where) in self.message else f" ({self.where})"

@@ -185,7 +185,7 @@ def open_capture(path: str, label: str, command: str, *, is_new: bool = False) -
 
 def write_error(label: str, reason: str) -> LoreError:
     """Return the error of a file that cannot be written."""
-    return LoreError(f"cannot write {label}: {reason}", hint=OTHER_OUTPUT)
+    return LoreError(f"cannot write {label}: {reason}", hint=OTHER_OUTPUT, own=True)
 
 
 def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> None:

@@ -110,15 +110,15 @@ def test_comparison_begins_with_reasons_in_dollars():
     assert lines[-1].startswith("1 session of A and 1 of B are too few to say")
 
 
-def test_change_of_cost_leaves_out_output_recorded_in_part():
-    """Full output of one side less the first tokens of the other's was "more output in each request"."""
+def test_output_recorded_in_part_is_no_more_output_in_each_request():
     claude("a", [(10, 20_000, 500, 3)] * 3, day=1, path="before/{}.jsonl", version="2.1.9")  # records a part
     claude("b", [(10, 20_000, 500, 4_000)] * 3, day=20, path="after/{}.jsonl", version="2.1.215")
     change = compared("before", "after")["change"]
-    assert (change["output"], change["dollars"]) == (0, pytest.approx(0, abs=1e-6))
+    assert change["output"] == change["dollars"] == pytest.approx((3 * 4_000 - 3 * 3) * 25e-6)
     shown = lore("compare", "before", "after").out
-    assert "\nwithout output, as the cost of 3 A requests is known in part, B cost " in shown
-    assert "by more output" not in shown
+    assert (
+        "\nB cost $0.30 more, as far as recorded\n  +$0.30 by more recorded output (only a part of it in 3 A" in shown
+    )
 
 
 def test_few_prompts_of_a_model_give_no_rate():

@@ -191,7 +191,7 @@ def test_partially_noted_output_is_marked(version, noted):
     folded = lore("fold", path, "--json").json["usage"]
     assert folded.get("partial_output", False) is bool(noted)
     assert ("20 output (partial) tokens" in lore("fold", path).out) is bool(noted)
-    note = f"output is partial in 2 turns, and its cost too low: claude-code {version} noted {noted} of it"
+    note = f"output is recorded in part in 2 turns, so its cost is too low ({noted} by claude-code {version})"
     assert (note in " ".join(output.split())) is bool(noted)
 
 

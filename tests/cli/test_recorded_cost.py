@@ -31,8 +31,8 @@ def copilot_log():
 def test_overview_shows_cost_as_recorded_by_agent():
     pi_log(), copilot_log()
     output = " ".join(lore(*ALL).out.split())
-    assert "as the agents recorded it: pi $0.20 for 2 requests" in output
-    assert "$15.65 for 59 requests, premium requests: 3; with the larger cost of each agent at least $15.85" in output
+    assert "recorded by pi itself: $0.20 for 2 requests (at lore's prices at least $0.05)" in output
+    assert "recorded by GitHub Copilot CLI itself: $15.65 for 59 requests, 3 premium requests" in output
     assert "GitHub Copilot CLI ($15.65 as recorded)" in output
 
 
@@ -53,7 +53,7 @@ def test_overview_counts_output_alone_as_no_usage():
 def test_sessions_shows_recorded_cost_that_differs():
     copilot_log()
     assert lore("sessions", "--json").json["sessions"][0]["recorded_dollars"] == 15.65
-    assert "cost: unknown by lore's prices, $15.65 as recorded" in lore("sessions").out
+    assert "recorded by the agent itself: $15.65" in lore("sessions").out
 
 
 def test_check_and_simulate_show_recorded_cost():

@@ -97,7 +97,7 @@ def test_meaningless_input_gives_a_short_line(stdin):
     for _ in range(2):
         result = lore("statusline", "--no-color", stdin=stdin)
         assert (result.code, result.err) == (0, "")
-        assert result.out in ("lore: no session\n", "judging …\n")
+        assert result.out in ("lore: no session\n", "looking for a session …\n", "judging …\n")
     assert result.out == "lore: no session\n"
 
 
@@ -113,7 +113,7 @@ def test_line_without_a_log_shows_newest_session():
     session(*STEADY, path=project_log)
     login = asked("u", "/login", None, timestamp=stamp(0))  # a newer log, without a request
     put(project_log.replace("/n.jsonl", "/login.jsonl"), {**login, "sessionId": "login"})
-    assert lore("statusline").out == "judging …\n"
+    assert lore("statusline").out == "looking for a session …\n"
     assert lore("statusline").out.startswith("prompt 12k")
     assert lore("statusline", os.getcwd()).out.startswith("prompt 12k")
 

@@ -70,7 +70,7 @@ def test_saving_names_weak_causes_of_the_same_turns():
     """Changed instructions of a server had the whole loss of a turn in which a hook's text had moved, too."""
     hook = broken("LORE158", strength="weak", section="messages", kind="unattributable", leads=False)
     turn = PaidTurn("main", bill(0, 5100), 5000, (broken("LORE166", strength="strong", section="system"), hook))
-    run = SimulatedRun(SimulatedSums().result(None, None, [], [], []), [turn], ChangeCounts(), 0)
+    run = SimulatedRun(SimulatedSums().result(None, None, [], [], [], 0), [turn], ChangeCounts(), 0)
     ((saving, notes),) = list_savings(run)
     assert (saving.change, saving.tokens) == ("cause=LORE166", 5000)
     assert "together with LORE158 (1 turn)" in notes[0]

@@ -116,7 +116,7 @@ def test_bare_lore_and_compact_write_pages():
     assert "What agents spent" in page()
     assert "~/.claude/projects/-w/a.jsonl" in page()
     written("compact", "home/.claude/projects/-w/a.jsonl", "--dry-run", "--window", "20000", path="c.html")
-    assert len(re.findall(r"\b(?:Yes|No): ", page("c.html"))) == 1, "the answer stands once"
+    assert len(re.findall(r"\b(?:Yes|No):", page("c.html"))) == 1, "the answer stands once"
     assert "Compacting this session" in page("c.html")
     assert 'class="plot"' in page("c.html")
     written("--since", "2020-01-01", path="over")
@@ -171,7 +171,7 @@ def test_sessions_carry_project_and_causes_for_filters():
     )
     session("home/.claude/projects/-w/b.jsonl", growing(3), project="/w/b")
     for arguments, lead in (
-        (("--since", "2020-01-01"), "Do first: /compact before a pause, or begin a new session ($"),
+        (("--since", "2020-01-01"), "<b>Do first:</b> /compact before a pause, or begin a new session ($"),
         (("check", "home/.claude/projects"), "Re-billed as waste: 0 tokens"),
     ):
         written(*arguments)

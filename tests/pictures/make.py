@@ -130,7 +130,7 @@ def report() -> str:
         style="\n".join(  # no variables: librsvg knows none
             f".{kind} {{ fill: {colours[kind]} }} .{kind} line {{ stroke: {colours[kind]} }}" for kind, _ in shown
         ),
-        lead=_part(text, r'<p class="lead">([^<]*\$[^<]*)</p>'),
+        lead=_part(text, r'<p class="lead">(Re-billed[^<]*)</p>'),
         caption=re.sub(r"<[^>]+>", "", _part(text, r"<figcaption>(.*?)</figcaption>")), key="\n".join(key),
         plot=re.sub(r'<a href="[^"]*"', "<a", plot),
     )  # fmt: skip

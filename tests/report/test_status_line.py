@@ -60,11 +60,11 @@ def test_figures_of_the_client_are_shown():
 
 def test_unjudged_log_is_named_as_such():
     client = ClientStatus(prompt_tokens=200_000, read_tokens=0)
-    assert line(client=client, judging=True) == (
+    assert line(client=client, pending="judging …") == (
         "prompt 200k · read 0 % · re-billed 45k ($1.20) · cache 4:12 · judging …"
     )
-    assert line(None, client=client, judging=True) == "prompt 200k · read 0 % · judging …"
-    assert line(None, judging=True, parts=("expires",)) == "judging …"
+    assert line(None, client=client, pending="judging …") == "prompt 200k · read 0 % · judging …"
+    assert line(None, pending="judging …", parts=("expires",)) == "judging …"
     assert line(None) == line(RunningTotals("")) == NOTHING
 
 

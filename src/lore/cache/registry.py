@@ -105,7 +105,7 @@ def cache_named(text: str) -> CacheRow:
     if row is None and name in BROUGHT:
         raise lacks_plug_in(BROUGHT[name], f"the cache {name!r}")
     if row is None:
-        raise LoreError(f"there is no cache {name!r}", hint=did_you_mean(name, CACHES, "caches"))
+        raise LoreError(f"there is no cache {name!r}", hint=did_you_mean(name, CACHES, "caches"), own=True)
     return row
 
 

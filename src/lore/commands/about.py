@@ -108,7 +108,8 @@ def explain(
 
     The kind is that of a cache break (waste, expected, no certain cause), or what else the finding is about: a request
     that caches badly, a recording that lore cannot read in full, the settings of a check.
-    The beginning of several codes (LORE15) lists these. A page is laid out on a terminal, and is Markdown in a pipe.
+    The beginning of several codes (LORE15), or a word of several causes, lists these. A page is laid out on a terminal,
+    and is Markdown in a pipe.
     """
     from lore.model.codes import CODES
 
@@ -123,19 +124,24 @@ def explain(
     spellings = code.upper(), f"LORE{code}"
     finding_code = next((spelling for spelling in spellings if spelling in CODES), names.get(code.lower()))
     if finding_code is None:
-        beginnings = tuple(spelling for spelling in spellings if spelling.startswith("LORE"))
-        if several := [finding_code for finding_code in CODES if finding_code.startswith(beginnings)]:
-            _list_codes(several)
-            return 0
-        word = code.lower()
+        word, beginnings = code.lower(), tuple(spelling for spelling in spellings if spelling.startswith("LORE"))
         meanings = [text for text in guide_page("words").split("\n- ")[1:] if text.startswith(f"**{word}**")]
         if meanings:
             _show(f"- {meanings[0].strip()}\n", color)
             return 0
-        matches = [name for name in names if word in name.split("-")]
-        suggestion = f"did you mean {', '.join(matches)}?" if matches else did_you_mean(word, names, "")
-        hint = suggestion if suggestion.startswith("did you mean") else "lore explain lists them"
-        raise LoreError(f"no finding has the code {code!r}", hint=hint)
+        # the beginning of a word of its name, or of the words that reports have for it
+        has_word = re.compile(rf"(?<![a-z]){re.escape(word.removesuffix('s'))}")
+        several = [code for code in CODES if code.startswith(beginnings)] or [
+            code for code, row in CODES.items() if has_word.search(f"{row.name} {row.short} {row.short_unsure}".lower())
+        ]
+        if len(several) > 1:
+            _list_codes(several)
+            return 0
+        if not several:
+            suggestion = did_you_mean(word, names, "")
+            hint = suggestion if suggestion.startswith("did you mean") else "lore explain lists them"
+            raise LoreError(f"no finding has the code or the word {code!r}", hint=hint)
+        finding_code = several[0]
     page = resources.files("lore.judge").joinpath("pages", f"{finding_code}.md").read_text("utf-8")
     if audience is not None:  # without the fixes for the other audience
         head, _, parts = page.partition(_PARTS["author"])
@@ -182,9 +188,9 @@ _LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
 _TOPIC = re.compile(r"([a-z-]+)\.md(?:#.*)?")
 
 
-def topics() -> list[str]:
-    """Return the names of the pages, by alphabet."""
-    names = (file.name for file in _PAGES.iterdir())
+def topics(beginning: str = "") -> list[str]:
+    """Return the names of the pages that begin so, by alphabet."""
+    names = (file.name for file in _PAGES.iterdir() if file.name.startswith(beginning))
     return sorted(name.removesuffix(".md") for name in names if name.endswith(".md") and name != f"{_INDEX}.md")
 
 
@@ -218,13 +224,9 @@ def _linked(link: re.Match[str]) -> str:
     return link[0] if target.startswith("https://") else words
 
 
-def _topics(beginning: str) -> list[str]:
-    return [topic for topic in topics() if topic.startswith(beginning)]
-
-
 def guide(
     topic: Annotated[
-        str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=_topics)
+        str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=topics)
     ] = None,
     color: flags.Colour = None,
 ) -> int:
@@ -267,6 +269,7 @@ def schemas() -> dict[str, type[Struct]]:
         "diff-prefix": results.DiffResult,
         "check": results.CheckResult,
         "finding": results.Finding,
+        "error": results.ErrorResult,
         "lint": lint.LintResult,
         "fold": store.FoldResult,
         "assemble-all": assemble.AssembledTurn,

@@ -316,7 +316,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
         reason = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
         hint = reason if len(turns) > 1 else "name two files, or a session of several turns"
         turns_held = f"{len(turns)} turn{'s' * (len(turns) != 1)}"
-        raise NoPairError(f"{recording.shown} holds {turns_held} and no pair to compare", hint=hint)
+        raise NoPairError(f"{recording.shown} holds {turns_held} and no pair to compare", hint=hint, own=True)
     late_problems = recording.problems.take()
     diffs[-1] = replace(diffs[-1], problems=[*diffs[-1].problems, *late_problems])
     yield from map(pairs.with_late_causes, diffs)

@@ -171,7 +171,7 @@ def fold(
                 break
     state, main = recording.state, recording.state.main()
     if not is_reached:
-        raise LoreError(f"{recording.shown} has no turn {at}", hint=f"it has {main.turns} turns")
+        raise LoreError(f"{recording.shown} has no turn {at}", hint=f"it has {main.turns} turns", own=True)
     entries = list(pruned.values() if only_pruned else main.entries)
     chains = [
         results.ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries)) for chain in state.chains.values()

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, KeyboardInterrupt):
             cause = cause.__cause__  # Python wraps an interrupt that comes while a class is created
-        return INTERRUPTED if cause is not None else _report_error(error, quiet="--redact" in args)
+        return INTERRUPTED if cause is not None else _report_error(error, args)
 
 
 def _run(args: list[str]) -> int:
@@ -115,11 +115,18 @@ def _prepare_streams() -> None:
             reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
-def _report_error(error: Exception, *, quiet: bool) -> int:
-    """Print an error and return its exit code; `quiet`: without the text of an unexpected one."""
+def _report_error(error: Exception, args: list[str]) -> int:
+    """Print an error and return its exit code; with `--redact` without the text of an unexpected one."""
     from lore.errors import LoreError
 
+    quiet = "--redact" in args
     if isinstance(error, LoreError):
+        if "--json" in args and args[0] != "record":
+            from lore.model.results import ErrorResult
+            from lore.report.forms.base import render
+
+            place = None if error.where is None else str(error.where)
+            sys.stdout.write(render(ErrorResult(error=error.message, hint=error.hint, place=place)) + "\n")
         place = f"  --> {error.where}" if error.where is not None and error.where[1:] != (None, None) else ""
         hint = f"hint: {error.hint}" if error.hint else ""
         _say(f"error: {error.message}", place, hint, *(f"  {choice}" for choice in error.choices))

@@ -354,8 +354,7 @@ class _Reading:
         """Return the page of the turns that were read."""
         audience = audience_of(self._recording, self._context.audience)
         causes, unexplained = (
-            [cause_in_words(cause) for cause in self._causes.results(audience, unsure=unsure)]
-            for unsure in (False, True)
+            self._causes.results(audience, unsure=unsure, worded=cause_in_words) for unsure in (False, True)
         )
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
         spending = replace(self._sums.result(self._session.path), **sum_absent(self._works))
@@ -366,5 +365,5 @@ class _Reading:
             unexplained=unexplained, lacks=self._lacks,
             began=min((at for at in all_times if at is not None), default=None),
             codes=tuple(dict.fromkeys(cause.code for cause in costliest)),
-            leading=next((short_of(cause.code, cause.name, cause.kind) for cause in costliest), ""),
+            leading=next((cause_in_words(replace(cause, names=[])).says for cause in costliest), ""),
         )  # fmt: skip

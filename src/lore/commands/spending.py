@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.errors import LoreError, Where, did_you_mean
-from lore.judge.sums import Copies, LedgerRequest, Sums
+from lore.judge.sums import Copies, LedgerRequest, Sums, is_part, rebilled_dollars
 from lore.model.codes import Code, Problem
 from lore.model.fact import format_money
 from lore.model.ledger import Ledger
@@ -40,7 +40,7 @@ from lore.report import overview as screen
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, TableColumn, line, write_table
 from lore.report.forms.base import render
-from lore.report.plain import counted, day_of, last_part, when
+from lore.report.plain import counted, day_of, project_name, when
 from lore.report.status_line import span
 from lore.run import arguments
 from lore.run.spending import overview as summing
@@ -307,9 +307,15 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
             [f"    {text}" for text in (in_shell(session.path, home) or session.path, *_notes_on(session))]
             for session in result.sessions
         ]
-        write_table(_SESSION, rows, out, notes=details)
         sums = [session.spending for session in result.sessions if session.spending is not None]
-        if text := screen.unpriced_parts(*[spending for spending in sums if spending.dollars is not None]):
+        priced = [spending for spending in sums if spending.dollars is not None]
+        if len(priced) > 1:
+            cost = screen.money(sum(spending.dollars or 0.0 for spending in priced), is_part=any(map(is_part, priced)))
+            rebilled = screen.money(sum(rebilled_dollars(spending) or 0.0 for spending in priced))
+            rows.append(("", "all", f"{sum(spending.requests for spending in sums):,}", cost, "", rebilled, ""))
+            details.append([])
+        write_table(_SESSION, rows, out, notes=details)
+        if text := screen.unpriced_parts(*priced):
             out.print(line((text, "dim")))
         logs = [(session.agent, session.path) for session in reversed(result.sessions) if session.counted]
         for note in plan_notes(logs):
@@ -328,6 +334,10 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
     selected = "".join(f"{word}{value}" for word, value in filters if value)
     if result.found or selected:
         out.print(line(f"{extent}{hints}" if result.found else f"no sessions{selected}: lore sessions lists all"))
+        most = max(result.sessions, key=lambda session: session.paid_again_dollars or 0.0, default=None)
+        if most is not None and most.paid_again_dollars and (path := in_shell(most.path, home)):
+            out.print(f"most re-billed as waste, {screen.money(most.paid_again_dollars)}:")
+            screen.write_command(f"lore check {path}", out)
         if result.found > 1 and result.sessions:
             oldest = day_of(min(filter(None, map(_latest, result.sessions)), default=None))
             out.print("the costliest first:")
@@ -346,7 +356,7 @@ def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
         ("-", "-", "-", "-") if sums is None
         else (f"{sums.requests:,}", screen.cost_of(sums), screen.share_read(sums), screen.rebilled_of(sums))
     )  # fmt: skip
-    project = last_part(session.project or "")
+    project = project_name(session.project or "")
     name = ": ".join(filter(None, (project, session.title or "without a title")))
     latest = _latest(session)
     age = 0.0 if latest is None else max(0.0, now - latest)
@@ -369,8 +379,7 @@ def _notes_on(session: FoundSession) -> Iterator[str]:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars
     if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
-        cost = "unknown" if priced is None else format_money(priced)
-        yield f"cost: {cost} by lore's prices, {format_money(stated)} as recorded"
+        yield f"recorded by the agent itself: {format_money(stated)}"
     if session.message is not None:
         more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
         yield f"! {session.message}{more}"
@@ -407,10 +416,8 @@ def report(options: ReportOptions) -> int:
     another name a folder. json: their cost, as `lore --json` writes it.
     """
     is_page = (options.output or "").endswith((".html", ".htm"))
-    form, on_terminal = (
-        options.format or (common.HTML if is_page else "trace"),
-        options.output is None and sys.stdout.isatty(),
-    )
+    form = options.format or (common.HTML if is_page else "trace")
+    on_terminal = options.output is None and sys.stdout.isatty()
     common.refuse(
         (form not in FORMS, f"--format {form}: no such form", did_you_mean(form, FORMS, "forms")),
         (on_terminal and form == "trace", "a trace is for another program, not for a terminal",

@@ -29,6 +29,13 @@ from lore.errors import LoreError, lacks_plug_in
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 _PIPE_COLUMNS = 80
+_TAKEN = {  # what options take, if not any text or number
+    "FILE": "config output rules-file baseline template policy", "JSON": "tools", "KIND=FILE": "report",
+    "TIME": "since until", "SECONDS": "interval timeout", "FOLDER": "project", "PATH": "in", "CODE": "select ignore",
+    "URL": "store server upstream", "KEY=VALUE": "what-if", "author|user": "for", "N": "jobs",
+    "NAME": "format dialect agent model user cache api-key-env only", "WORD": "by layouts tail trigger pace",
+}  # fmt: skip
+_METAVARS = {f"--{option}": word for word, options in _TAKEN.items() for option in options.split()}
 _EXAMPLE_COLUMNS = 40  # a longer example has its description on the next line
 
 
@@ -44,6 +51,9 @@ class _Shared:
         for param in params:
             if "process_value" not in vars(param):
                 param.process_value = partial(_convert, param, param.process_value)
+                if param.param_type_name == "option" and param.metavar is None and not param.is_flag:
+                    is_text = _kind(param) is str or _kind(param) == list[str]
+                    param.metavar = _METAVARS.get(param.opts[0], "TEXT" if is_text else "N")
                 if _kind(param) == list[str]:
                     param.display_type_rich = partial(_display_kind, param)
         return params
@@ -75,7 +85,7 @@ def _kind(param: Any) -> object:
 
 
 def _display_kind(param: Any, ctx: Any = None) -> str:  # noqa: ARG001 - as Typer calls it
-    return "<str>..." if param.param_type_name == "option" else ""
+    return f"{param.metavar}..." if param.param_type_name == "option" else ""
 
 
 def _convert(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:

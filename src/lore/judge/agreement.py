@@ -10,7 +10,7 @@ can have lost, since the causes found for them name no change by the client.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -92,11 +92,12 @@ class SimulatedSums:
 
     def result(
         self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
-        problems: list[Problem],
+        problems: list[Problem], problem_count: int,
     ) -> simulate.SimulateResult:  # fmt: skip
         """Return the result; without a `cache` it names the one that all turns have, else none.
 
-        Its groups: days in their order, others by re-billed cost, cost, and lost tokens.
+        `problems` are those that were kept of `problem_count`. Groups: days in their order, others by re-billed cost,
+        cost, and lost tokens.
         """
         caches = {turn.cache for turn in self.turns}
         groups: list[simulate.GroupResult] = []
@@ -112,16 +113,17 @@ class SimulatedSums:
             groups += ranked
         return simulate.SimulateResult(
             cache=cache or (caches.pop() if len(caches) == 1 else None), rules=simulate.RulesUsed(as_of=as_of),
-            turns=self.turns, totals=self._totals(), agreement=measure_agreement(self._rows), groups=groups,
-            reliability=reliability, what_if=[], notes=list(notes), problems=problems,
+            turns=self.turns, totals=self._totals(problem_count), agreement=measure_agreement(self._rows),
+            groups=groups, reliability=reliability, what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
-    def _totals(self) -> simulate.SimulatedTotals:
+    def _totals(self, problems: int) -> simulate.SimulatedTotals:
         turns = self.turns
         billed = [turn.billed for turn in turns if turn.billed is not None]
         others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, UsageResult)]
         return simulate.SimulatedTotals(
             turns=len(turns),
+            problems=problems,
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
             predicted=UsageResult(
@@ -189,7 +191,7 @@ class MissingPrices:
 
     def __init__(self, rules: DatedRules) -> None:
         self._rules = rules
-        self._models: set[str] = set()
+        self._models: set[tuple[str | None, str]] = set()  # with their platforms
         self._factors: set[str] = set()
         self._tools: set[str] = set()
 
@@ -206,15 +208,18 @@ class MissingPrices:
         factors = unknown_factors(self._rules, where, model or turn.model, turn.at, usage, params)
         self._factors |= set(factors)
         if not factors:
-            name = turn.model or "turns that name no model"
-            self._models.add(f"{name} at {where.platform}" if where.platform else name)
+            self._models.add((turn.model, where.platform))
 
-    def notes(self) -> Iterator[str]:
-        """Yield notes on missing prices, and how to supply them."""
+    def notes(self, of_model: Callable[[str], str] = str, of_tool: Callable[[str], str] = str) -> Iterator[str]:
+        """Yield notes on missing prices, and how to supply them; names are written as `of_model` and `of_tool` say."""
+        models = {
+            f"{of_model(name) if name else 'turns that name no model'}{f' at {platform}' if platform else ''}"
+            for name, platform in self._models
+        }
         kinds = (
-            ("no price is known for {0}", "", self._models),
+            ("no price is known for {0}", "", models),
             ("no price is known at {0}: its price factor is unknown ({1})", "multiple_", self._factors),
-            ("no price is known for the provider's tools {0} ({1})", "price_", self._tools),
+            ("no price is known for the provider's tools {0} ({1})", "price_", set(map(of_tool, self._tools))),
         )
         for text, prefix, names in kinds:
             if names:

@@ -155,13 +155,16 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
     The rest, which is input at list prices and not re-billed, is a product of requests, tokens of a prompt and dollars
     of a token: each part changes one factor and takes the factors before it from the later requests. A few prompts of
     a model say nothing of its rate: it counts as the same model only if both sides sent a share of their tokens to it.
-    If some requests are priced in part, which is mostly their output, the output of no request is counted.
+    If some requests are priced in part, which is mostly their output, output is a part as a whole: its amount in a
+    request is unknown.
     """
     old, new = (_cost_factors(models.values()) for models in (before, after))
     if old is None or new is None:
         return None
+    output = new.output - old.output / old.requests * new.requests
+    cost = old.dollars  # of the earlier requests, which grows with their number
     if any(side.at_least for models in (before, after) for side in models.values()):
-        old, new = (side._replace(dollars=side.dollars - side.output, output=0.0) for side in (old, new))
+        output, cost = new.output - old.output, old.dollars - old.output
     rates: dict[str, float] = {}  # earlier ones, of the models that both sides use
     for name in before.keys() & after.keys():
         earlier, later = _cost_factors([before[name]]), _cost_factors([after[name]])
@@ -174,9 +177,9 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
             mixed += later.tokens * rates.get(name, later.rate)
     length = new.tokens - old.tokens / old.requests * new.requests
     parts = {
-        "requests": (new.requests - old.requests) * old.dollars / old.requests,
+        "requests": (new.requests - old.requests) * cost / old.requests,
         "models": mixed - new.tokens * old.rate, "prompts": length * old.rate, "tokens": new.tokens * new.rate - mixed,
-        "output": new.output - old.output / old.requests * new.requests,
+        "output": output,
         "surcharges": new.surcharge - old.surcharge / old.requests * new.requests,
         "rebilled": new.rebilled - old.rebilled / old.requests * new.requests,
     }  # fmt: skip

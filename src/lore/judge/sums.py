@@ -283,6 +283,10 @@ class Sums:
         )  # fmt: skip
 
 
+def _unchanged(cause: SpendingCause) -> SpendingCause:
+    return cause
+
+
 class CauseSums:
     """Sums by cause; causes of one code that have the same names in their evidence are one."""
 
@@ -299,10 +303,19 @@ class CauseSums:
         if missed is not None:
             self._missed[missed.code, missed.detail].append(CauseLoss(missed, request, missed.dollars, missed.requests))
 
-    def results(self, audience: Audience, *, unsure: bool) -> list[SpendingCause]:
-        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others."""
-        groups = [losses for key, losses in self._losses.items() if (key[1] == UNSURE) == unsure]
-        causes = [sum_losses(losses, audience) for losses in groups]
+    def results(
+        self, audience: Audience, *, unsure: bool, worded: Callable[[SpendingCause], SpendingCause] = _unchanged
+    ) -> list[SpendingCause]:
+        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
+
+        `worded` fills in the sentences of a cause: causes with the same sentences are one.
+        """
+        groups = defaultdict[tuple[object, ...], list[CauseLoss]](list)
+        for key, losses in self._losses.items():
+            if (key[1] == UNSURE) == unsure:
+                words = worded(sum_losses(losses, audience))
+                groups[words.code, words.kind, words.says or key, words.fix] += losses
+        causes = [worded(sum_losses(losses, audience)) for losses in groups.values()]
         return sorted([cause for cause in causes if cause.tokens], key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:

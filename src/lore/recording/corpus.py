@@ -144,7 +144,7 @@ class Source:
         except ContentError as error:
             if isinstance(error, CutError) and not is_empty:
                 raise TornFileError(f"{label} is cut off: {error}", where=Where(label)) from None
-            raise LoreError(f"cannot read {label}: {error}", where=Where(label)) from None
+            raise LoreError(f"cannot read {label}: {error}", where=Where(label), own=True) from None
 
 
 class Stdin(Source):
@@ -178,11 +178,11 @@ class LocalFile(Source):
         except OSError as error:
             raise unreadable(self.name, error) from None
         except ValueError as error:  # an embedded NUL
-            raise LoreError(f"cannot open {show(self.name)!r}: {error}") from None
+            raise LoreError(f"cannot open {show(self.name)!r}: {error}", own=True) from None
 
     def _open_file(self) -> FileIO:
         if not stat.S_ISREG(os.stat(self.name).st_mode):
-            raise LoreError(f"{show(self.name)} is not a file", hint=_folder_hint(self.name))
+            raise LoreError(f"{show(self.name)} is not a file", hint=_folder_hint(self.name), own=True)
         return WholeFile(self.name)
 
     def recording(self) -> Iterator[bytes]:
@@ -264,7 +264,7 @@ class Remote(Source):
             yield from filesystem.remote_pieces(self.name, size)
         except FileNotFoundError:
             if filesystem.is_folder(self.name):
-                raise LoreError(f"{show(self.name)} is not a file", hint=_folder_hint(self.name)) from None
+                raise LoreError(f"{show(self.name)} is not a file", hint=_folder_hint(self.name), own=True) from None
             raise
         except OSError as error:
             raise unreadable(self.name, error) from None
@@ -444,9 +444,10 @@ def unreadable(path: str, error: OSError) -> LoreError:
     if _SCHEME.match(path) and not os.path.lexists(path):
         message = f"cannot read {show(path)}: lore reads nothing from {path.partition('://')[0]}://"
         hint = f"addresses that it reads begin with {'://, '.join(filesystem.schemes())}://"
-        return LoreError(message, hint=hint, where=Where(show(path)))
+        return LoreError(message, hint=hint, where=Where(show(path)), own=True)
     hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
-    return LoreError(f"cannot read {show(path)}: {reason_of(error)}", hint=hint, where=Where(show(path)))
+    message = f"cannot read {show(path)}: {reason_of(error)}"
+    return LoreError(message, hint=hint, where=Where(show(path)), own=True)
 
 
 def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntry | os.DirEntry[str]]:

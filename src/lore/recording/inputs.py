@@ -136,10 +136,10 @@ def _inputs_of(path: str) -> Iterator[Input]:
         )))  # fmt: skip
         if base and not filesystem.is_folder(base):
             hint = f"there is no folder {corpus.show(base)}"
-            raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
+            raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint, own=True)
         if not matched and not failed:
             hint = "`*` stands for one name, `**` for any folders; hidden files are omitted"
-            raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
+            raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint, own=True)
         yield from failed
         for name in matched:
             yield from _inputs_at(name, is_named=False)

@@ -114,7 +114,8 @@ def choose_reader(path: str, opened: corpus.Opened, format: str | None = None) -
         is_open = reader is None or reader.name in GENERIC  # whose file it is
         foreign = find_foreign_file(opened.head, path) if is_open else None
         if foreign is not None:  # a file of an agent that lore does not read
-            raise UnrecognisedError(f"{corpus.show(path)} is {foreign.what}: {foreign.why}", hint=foreign.hint)
+            message = f"{corpus.show(path)} is {foreign.what}: {foreign.why}"
+            raise UnrecognisedError(message, hint=foreign.hint, own=True)
     if reader is None:
         raise _unrecognised(path, opened)
     return reader, opened
@@ -130,7 +131,7 @@ def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
     head, is_recording = opened.head, path.endswith(_RECORDINGS)
     if not head.removeprefix(BOM).strip(SPACE + b"\0"):  # NULs are what a crash leaves of a file that was being written
         what = "holds NUL bytes and no text" if head.strip() else "is empty"
-        error = UnrecognisedError(f"{corpus.show(path)} {what}", hint=_AGAIN)
+        error = UnrecognisedError(f"{corpus.show(path)} {what}", hint=_AGAIN, own=True)
         error.is_damaged = is_recording
         return error
     text = head.removeprefix(BOM).strip()
@@ -146,7 +147,8 @@ def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)
         details += f"; {fault}" if fault else ""
-    error = UnrecognisedError(f"{corpus.show(path)}: unrecognised format{details}", hint=hint or HINT_FORMATS)
+    own = f"{corpus.show(path)}: unrecognised format"  # the details name members
+    error = UnrecognisedError(f"{own}{details}", hint=hint or HINT_FORMATS, own=own)
     error.is_damaged = is_damaged
     return error
 
@@ -291,5 +293,5 @@ def pick(recording: Recording, name: corpus.Name) -> tuple[Turn | None, dict[int
         if chain in numbers:
             choices, has = (), f"it has turns 1 to {numbers[chain]}"
         message = f"{recording.shown} has no turn {name.turn}{where}"
-        raise LoreError(message, hint=has, where=Where(recording.shown), choices=choices)
+        raise LoreError(message, hint=has, where=Where(recording.shown), choices=choices, own=True)
     return chosen.get(chain), changes.get(chain, {})

@@ -107,7 +107,7 @@ class RequestRecording(Recording):
             raise UnrecognisedError(f"{self.shown} ({self.reader.name}) {message}", hint=hint)
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and self.options.format is None:  # the user did not name the format
-            raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
+            raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS, own=True)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
         """Add the next request to its chain and return its turn; None, with a problem, if its dialect is unknown."""

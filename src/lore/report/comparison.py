@@ -9,7 +9,7 @@ from lore.model.fact import format_money, join_names
 from lore.model.results.overview import Comparison, Measure, MeasureSide, Outcome, Spending
 from lore.report.console import Console, TableColumn, line, write_table
 from lore.report.overview import cost_of, rebilled_of
-from lore.report.plain import counted, day_of
+from lore.report.plain import counted, day_of, place_of
 from lore.report.sentences import count_of_tokens, describe_change, label_of
 
 _CAUSES = 8  # shown without -v
@@ -18,7 +18,7 @@ _LARGE = 100_000  # from there on a share is shown without its counts
 _MEASURES = {
     "share_read": "share of prompts read from a cache",
     "breaks": "requests with a cache break",
-    "reliability": "requests that only append, read in full",
+    "reliability": "appending requests that read all that was cached",
     "prompt": "prompt tokens per request",
     "output": "output tokens per request",
     "money": "cost per request",
@@ -31,13 +31,12 @@ _OUTCOMES: dict[Outcome, str] = {
 _SURE = ("higher", "lower")
 
 
+_KNOWN_COSTS = "requests with a known cost"
 _SUMS: dict[str, Callable[[Spending], str]] = {
     "sessions": lambda side: f"{side.sessions:,}",
     "requests": lambda side: f"{side.requests:,}",
     "compactions": lambda side: f"{side.compactions:,}",
-    "requests with a known cost": lambda side: (
-        f"{side.requests - side.unbilled - side.unpriced:,}{f' ({side.at_least:,} in part)' if side.at_least else ''}"
-    ),
+    _KNOWN_COSTS: lambda side: f"{side.requests - side.unbilled - side.unpriced:,}",
     "cost": cost_of,
     "re-billed": rebilled_of,
 }
@@ -48,11 +47,15 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     for label, side in (("A", result.left), ("B", result.right)):
         days = [day_of(at) for at in (side.first, side.last) if at is not None]
         parts = " to ".join(dict.fromkeys(days)), join_names(side.clients, 2), join_names(side.models, 2)
-        out.print(line((f"{label}  {side.name}", "bold"), f"  {' · '.join(filter(None, parts))}"))
+        out.print(line((f"{label}  {place_of(side.name, None)}", "bold"), f"  {' · '.join(filter(None, parts))}"))
     out.print()
     left, right = result.left.spending, result.right.spending
     rows = [(name, value(left), value(right), "") for name, value in _SUMS.items()]
+    if all(side.unbilled == side.unpriced == 0 for side in (left, right)):
+        rows = [row for row in rows if row[0] != _KNOWN_COSTS]  # it would repeat the requests
     for measure in result.measures:
+        if measure.left.value is measure.right.value is None:
+            continue
         a, b = (_format_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
         rows.append((_MEASURES[measure.name], a, b, _format_difference(measure, verbose=verbose)))
     outcomes = {entry.outcome for entry in (*result.measures, *result.causes)}
@@ -60,8 +63,8 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *tail)]
     write_table(heads, [row[: len(heads)] for row in rows], out)
     output = next((measure for measure in result.measures if measure.name == "output"), None)
-    counts = () if output is None else (output.left.trials, output.right.trials)
-    if counts and counts != (left.requests - left.unbilled, right.requests - right.unbilled):
+    counts = (0, 0) if output is None else (output.left.trials, output.right.trials)
+    if any(counts) and counts != (left.requests - left.unbilled, right.requests - right.unbilled):
         what = (
             f"output tokens: of the {counts[0]:,} (A) and {counts[1]:,} (B) requests in sessions that record all output"
         )
@@ -89,7 +92,7 @@ def _write_causes(result: Comparison, tail: tuple[str, ...], out: Console, *, ve
         )
         rows.append((left, right, cause.says + label_of(cause), _OUTCOMES[cause.outcome])[: len(heads)])
     out.print()
-    title = "causes: requests that they affect, of those with recorded tokens, and the re-billed cost"
+    title = "causes: requests that they affect, and what these re-billed"
     out.print(line((title, "bold")))
     write_table(heads, rows, out)
     if len(listed_causes) < len(result.causes):
@@ -100,8 +103,8 @@ def conclusions(result: Comparison) -> list[str]:
     """Return how the cost changed and what to do about new causes; if nothing differs, what a conclusion would need."""
     change, left, right = result.change, result.left.spending, result.right.spending
     cost = [] if change is None else describe_change("B cost", change, left, right, sides=("A", "B"))
-    more = [cause for cause in result.causes if cause.outcome == "higher"][:_NAMED]
-    actions = [f"more often in B: {cause.says}; to do: {cause.fix}" for cause in more]
+    more = [cause for cause in result.causes if cause.outcome == "higher" and not cause.fix.startswith("nothing")]
+    actions = [f"more often in B: {cause.says}; to do: {cause.fix}" for cause in more[:_NAMED]]
     if any(entry.outcome in _SURE for entry in (*result.measures, *result.causes)):
         return [*cost, *actions]
     reason = "no difference is sure to be more than chance"

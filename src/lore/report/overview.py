@@ -17,7 +17,7 @@ from lore.model.ledger import UnknownPart
 from lore.model.results import overview as results
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, day_of, last_part, local_time
+from lore.report.plain import counted, day_of, local_time, project_name
 from lore.report.sentences import FAST, FAST_FIX, describe_change, describe_surcharges, label_of
 from lore.report.status_line import percent, short
 
@@ -47,6 +47,7 @@ _UNKNOWN_PARTS: dict[UnknownPart, str] = {
     "prompt": "input that the logs omit", "price": "tokens or tools without a known price",
 }  # fmt: skip
 _IF_CACHED = "if the endpoint caches at all, and reports true counts"  # no log shows that it does
+_SAME = "if the agent had behaved the same"
 _WINDOWS = {300: "the five-hour block", 10_080: "the week"}
 COST_PARTS = {  # fields of `Spending`
     "reading": "reading cached context", "context": "new context", "output": "output",
@@ -229,23 +230,20 @@ def week_of(text: str) -> str:
 
 def _describe_totals(result: results.Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
-    total, recorded_costs = result.total, list[str]()
+    total = result.total
     for agent in result.agents:
         requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
-        parts = [] if agent.recorded_dollars is None else [f"{money(agent.recorded_dollars)}{requests}"]
-        parts += [f"premium requests: {agent.premium_requests:,.6g}"] if agent.premium_requests else []
-        recorded_costs += [f"{agent.name} {', '.join(parts)}"] if parts else []
-    if recorded_costs:
-        most = sum(max(agent.dollars or 0.0, agent.recorded_dollars or 0.0) for agent in result.agents)
-        is_more = most > (1 + _LITTLE) * (total.dollars or 0.0)
-        larger = f"; with the larger cost of each agent {money(most, is_part=is_part(total))}" if is_more else ""
-        yield f"as the agents recorded it: {'; '.join(recorded_costs)}{larger}"
+        recorded, near = agent.recorded_dollars, _LITTLE * (agent.dollars or 0.0)  # a cost that agrees is left out
+        differs = recorded is not None and abs(recorded - (agent.dollars or 0.0)) > near
+        parts = [f"{money(recorded or 0.0)}{requests}"] if differs else []
+        parts += [f"{agent.premium_requests:,.6g} premium requests"] if agent.premium_requests else []
+        ours = "" if agent.dollars is None else f" (at lore's prices {cost_of(agent)})"
+        if parts:
+            yield f"recorded by {agent.name} itself: {', '.join(parts)}{ours}"
     yield from describe_surcharges(total.surcharges)
     for limit in result.limits:
-        window, wait_seconds = (
-            _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours"),
-            limit.resets_at - (result.until or 0.0),
-        )
+        window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
+        wait_seconds = limit.resets_at - (result.until or 0.0)
         is_soon = wait_seconds < 86_400  # noqa: PLR2004 - seconds of a day
         resets = local_time(limit.resets_at, "%H:%M" if is_soon else "%Y-%m-%d %H:%M")
         wait = f" (in {format_duration(wait_seconds)})" if is_soon else ""
@@ -331,7 +329,7 @@ def _write_rebilled(result: results.Overview, out: Console, choice: OverviewSele
 
 def _count_places(cause: results.SpendingCause, most: results.CauseSession | None = None) -> str:
     """Return in how many sessions or turns a cause occurred; `most`: also where it cost most."""
-    project = last_part(most.project or "") if most is not None else ""
+    project = project_name(most.project or "") if most is not None else ""
     if cause.sessions < 2:  # noqa: PLR2004 - one session
         return f"in {counted(cause.turns, 'turn')}" + (f" of {project}" if project else "")
     facts = ", ".join(filter(None, (money(most.dollars) if most is not None and most.dollars else "", project)))
@@ -398,7 +396,7 @@ def actions_of(result: results.Overview, choice: OverviewSelection) -> list[Acti
         if result.compacted_sessions > 1:
             saving, count = result.compaction_saving, f"{result.compacted_sessions:,} of the costliest sessions"
             where = f"earlier compactions in {count}"
-        reason = f"about {money(saving)} less with {where}, if the agent had behaved the same"
+        reason = f"about {money(saving)} less with {where}, {_SAME}"
         reasons = reason, f"costliest session: {_describe_biggest(result.biggest)}"
         actions.append(Action("compact long sessions earlier", reasons, result.biggest.command, (saving, 0.0)))
     return sorted(actions, key=lambda action: action.weight, reverse=True)
@@ -421,6 +419,8 @@ def _write_actions(result: results.Overview, out: Console, choice: OverviewSelec
             write_command(action.command, out)
     if biggest is not None and biggest.dollars and not any(action.command == biggest.command for action in actions):
         out.print(line(("costliest session: ", "bold"), _describe_biggest(biggest)))
+        if biggest.saving:
+            out.print(f"  about {money(biggest.saving)} less with earlier compactions, {_SAME}")
         if biggest.command:
             write_command(biggest.command, out)
     is_whole = not (choice.agent or choice.project or choice.until)  # else `lore simulate` would take more requests
@@ -434,7 +434,7 @@ def _describe_biggest(biggest: results.SpendingSession) -> str:
     cost = money(biggest.dollars or 0.0, is_part=biggest.at_least)
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
     days = " to ".join(dict.fromkeys(map(day_of, (biggest.at, biggest.latest_at or biggest.at))))
-    facts = ", ".join(filter(None, (last_part(biggest.project or ""), days, cost, size)))
+    facts = ", ".join(filter(None, (project_name(biggest.project or ""), days, cost, size)))
     return f"{biggest.title or 'without a title'} ({facts})"
 
 

@@ -21,6 +21,7 @@ _BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\
 _BLANK = pattern(f"[{_BLANKS}]")
 
 _UNSEEN = pattern(rf"[\x7f-\x9f{INVISIBLE}{INVISIBLE_BEYOND}]")  # characters that a terminal obeys or hides
+_WORKTREE = pattern(r"([^/]+)/(?:\.claude/|\.)?worktrees/([^/]+)/?\Z")
 _PARTING = frozenset('",')  # quotes and separators of names
 
 
@@ -146,6 +147,12 @@ def list_unrecorded(records: Iterable[str], *, system: bool, tools: bool, comple
     if kinds:
         notes.append(f"{', '.join(kinds)} left out: the recording does not show how the model saw them")
     return notes
+
+
+def project_name(folder: str) -> str:
+    """Return the last part of a project's folder; of a worktree (`app/.worktrees/3`) also the project's name."""
+    worktree = _WORKTREE.search(mask(folder).replace("\\", "/"))
+    return last_part(folder) if worktree is None else f"{worktree[1]}/…/{worktree[2]}"
 
 
 def last_part(path: str) -> str:

@@ -24,7 +24,6 @@ from msgspec.json import encode as encode_item
 from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
-from lore.formats.unrecognised import FOREIGN_FILES
 from lore.judge.findings import lasting_chain
 from lore.judge.messages import in_words
 from lore.model.canonical import encode, text_of
@@ -36,7 +35,7 @@ from lore.model.ledger import Loss
 from lore.model.results import CauseResult, ColumnsResult, DiffResult, Finding
 from lore.model.results.measured import PROCESS
 from lore.model.results.overview import Overview, SpendingCause
-from lore.model.results.simulate import GroupResult, ReliabilityResult, SimulateResult
+from lore.model.results.simulate import GroupResult, ReliabilityResult
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
 from lore.model.times import parse_timestamp
@@ -104,31 +103,10 @@ def redacted_model(name: str) -> str:
     return name if is_public and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
 
 
-# lore's own messages about files: they quote nothing but names of files, chains and turns.
-_FOREIGN = tuple(f" is {kind.what}: {kind.why}" for kind in FOREIGN_FILES)
-_OWN = pattern(
-    r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
-    r"|not counted: --all reads it"
-    r"|.* (?:is not a file|is empty|holds no request body that lore knows"
-    r"|is OpenCode's database of [\d,]+ sessions.*"
-    r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is not a session log)",
-    re.DOTALL,
-)
-_UNKNOWN = pattern(r"(.*: unrecognised format)(?: \(.*)?", re.DOTALL)  # what follows names its members
-
-
-def is_own(message: str) -> bool:
-    """Return whether a message is in lore's own words and quotes nothing of a recording."""
-    return _OWN.fullmatch(message) is not None or message.endswith(_FOREIGN)
-
-
 def redacted_error(error: LoreError) -> LoreError:
     """Return an error of reading a recording without the text that it may quote; its place stays."""
-    match = _UNKNOWN.fullmatch(error.message)
-    if match is not None:
-        error.message = match[1]
-    if match is not None or is_own(error.message):
-        error.choices = ()  # titles of sessions
+    if error.own:
+        error.message, error.choices = error.own, ()  # choices are titles of sessions
         return error
     place = error.where.file if error.where is not None else None
     message = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"
@@ -146,7 +124,6 @@ _KNOWN_WORDS = """
     model_changed unavailable previous_message_not_found
 """
 _WORDS = frozenset(_KNOWN_WORDS.split())
-_OF_TOOLS = "no price is known for the provider's tools"
 
 
 def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
@@ -165,7 +142,7 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "section": _unless(_SECTIONS.__contains__),
     "word": _unless(_WORDS.__contains__),
     "client": _unless(_CLIENT.fullmatch),
-    "message": _unless(is_own),
+    "message": _unless(("not counted: --all reads it", "unrecognised format").__contains__),
     "server": _unless(lambda name: name.startswith(PROCESS)),
     "time": _unless(lambda text: parse_timestamp(text) is not None),
     "own": str,  # lore's own words
@@ -300,19 +277,6 @@ def _redact_overview(result: Overview) -> Overview:
     return replace(_redact_fields(result), groups=groups)
 
 
-def _redact_simulation(result: SimulateResult) -> SimulateResult:
-    """Return a simulation whose notes name neither tools nor models that are not public."""
-    models, notes = {turn.model for turn in result.turns if turn.model is not None}, list[str]()
-    for note in result.notes:
-        if note.startswith(_OF_TOOLS):
-            note = f"{_OF_TOOLS}: {digest(note)}"
-        else:
-            for model in models:
-                note = note.replace(model, redacted_model(model))
-        notes.append(note)
-    return replace(_redact_fields(result), notes=notes)
-
-
 def _redact_diff(diff: DiffResult) -> DiffResult:
     """Return a comparison without content, its chain redacted in the names `FILE#CHAIN:TURN` too."""
     copy: DiffResult = _redact_fields(diff)
@@ -334,7 +298,7 @@ def _change_of_names(code: str) -> Callable[[str], str]:
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
     ColumnsResult: lambda columns: columns, SpendingCause: _redact_cause, Overview: _redact_overview,
-    GroupResult: _redact_group, ReliabilityResult: _redact_group, SimulateResult: _redact_simulation,
+    GroupResult: _redact_group, ReliabilityResult: _redact_group,
     DiffResult: _redact_diff, RawBlock: lambda block: RawBlock(_redact_raw(block.json)),
     Loss: lambda loss: replace(loss, names=tuple(map(_change_of_names(loss.code), loss.names))),
     LastBreak: lambda last: last._replace(says=last.plain),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 _CENT = 0.01
+_CENTS = 0.1  # dollars: smaller amounts have four decimals
 UNSURE = "unattributable"  # as in `lore.judge.sums`, which takes 20 ms to import
 FAST = "fast mode"  # as `cache.rules` names it
 FAST_FIX = "switch fast mode off (/fast in Claude Code) if you can wait for answers"
@@ -197,7 +198,7 @@ _BY_FIX = {
         "update Claude Code to 2.1.38 or later",
     ),
     "by-client-user": (
-        "less was read after a prompt or at the beginning; probably the client changed something",
+        "less was read, probably after a change by the client",
         "record request bodies, and compare them (lore guide record)",
     ),
 }
@@ -264,29 +265,35 @@ def describe_change(
         figures = f"({read[0]} instead of {read[1]}) "
         shares = f"share read {figures if _agrees(change.tokens, unread) else ''}and "
     names = dict.fromkeys(surcharge.name for side in (later, earlier) for surcharge in side.surcharges)
+    partial = [
+        f"{side.at_least:,} {name} requests"
+        for side, name in zip((earlier, later), sides, strict=True)
+        if side.at_least
+    ]
+    words = f"{_more(change.output, 'more', 'less')} output in each request{_mean_tokens(change.output, output)}"
+    if partial:
+        words = f"{_more(change.output, 'more', 'less')} recorded output (only a part of it in {' and '.join(partial)})"
     parts = {
         f"{_more(change.requests, 'more', 'fewer')} requests ({counts[0]:,} instead of {counts[1]:,})": change.requests,
         "other models": change.models,
         f"{_more(change.prompts, 'longer', 'shorter')} prompts{_mean_tokens(change.prompts, sizes)}": change.prompts,
         f"{shares}prices of the same models": change.tokens,
-        f"{_more(change.output, 'more', 'less')} output in each request{_mean_tokens(change.output, output)}":
-            change.output,
+        words: change.output,
         ", ".join(names): change.surcharges,
         f"{_more(change.rebilled, 'more', 'less')} re-billed in each request": change.rebilled,
     }  # fmt: skip
     threshold = max(_CENT, max(map(abs, parts.values())) * _SMALL)
     terms = sorted((part for part in parts.items() if abs(part[1]) >= threshold), key=lambda part: -abs(part[1]))
-    rest = round(change.dollars, 2) - sum(round(dollars, 2) for _, dollars in terms)  # so that the shown parts add up
+    digits = 2 if abs(change.dollars) >= _CENTS else 4
+    terms = [(key, round(dollars, digits)) for key, dollars in terms]
+    rest = round(change.dollars, digits) - sum(dollars for _, dollars in terms)  # so that the shown parts add up
     if len(terms) < sum(map(bool, parts.values())) and abs(rest) >= _CENT / 2:
         terms.append(("smaller differences", rest))
+    elif terms:
+        terms[0] = terms[0][0], terms[0][1] + rest
     amount = f"{who} {format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
-    digits = 2 if abs(change.dollars) >= 1 else 4
+    amount += ", as far as recorded" if partial else ""
     reasons = [f"  {'+' if dollars > 0 else '-'}${abs(dollars):,.{digits}f} by {key}" for key, dollars in terms]
-    unsure = [
-        f"{side.at_least:,} {label}" for side, label in zip((earlier, later), sides, strict=True) if side.at_least
-    ]
-    if unsure:
-        amount = f"without output, as the cost of {' and '.join(unsure)} requests is known in part, {amount}"
     return [amount, *reasons]
 
 

@@ -28,6 +28,8 @@ _CHANGES_SHOWN, _BREAKS_SHOWN, _CAUSES_SHOWN = 9, 20, 12  # without -v
 _ALIKE_NOTES = {
     "cause=": "{} notes on changes that overlap (-v shows them)",
     "not recorded in ": "parts of the prompts are not recorded in {} kinds of logs (-v names them)",
+    "not simulated: ": "{} causes are not simulated, as they are not certain (-v names them)",
+    "ttl=": "{} lifetimes were in force in a part of the turns (-v: in how many)",
 }
 _FEW_APPENDS = 20  # too few for a reliable share
 _RULE_COLUMNS = (
@@ -38,6 +40,7 @@ _UNITS = {
     "sections": "{}", "multiple": "{} times", "usd_per_mtok": "${} per million tokens",
     "usd_per_mtok_hour": "${} per million tokens and hour", "usd_per_thousand_requests": "${} per 1,000 requests",
 }  # fmt: skip
+_LITTLE = 0.001  # of the cost: a smaller saving has no line of its own
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
@@ -45,7 +48,7 @@ _NAME_LENGTH = 14
 _WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # if a provider has both
 _TURN_COLUMNS = (
     TableColumn("turn", right=True), TableColumn("time (UTC)", right=True, drop=1),
-    TableColumn("predicted", right=True, drop=2), TableColumn("billed", right=True, drop=3),
+    TableColumn("predicted read", right=True, drop=2), TableColumn("billed read", right=True, drop=3),
     TableColumn("difference", right=True, drop=4), TableColumn("re-billed", right=True),
     TableColumn("cost", right=True), TableColumn("cause"),
 )  # fmt: skip
@@ -81,16 +84,14 @@ def write_simulated(
             reason = "no two successive turns have usage" if is_predicted else "none was made"
             text = f" cannot be compared with usage: {reason}"
             if agreement.turns:
-                share, turn_count = (
-                    _percent(agreement.within_2_percent / agreement.turns),
-                    counted(agreement.turns, "turn"),
+                share = _percent(agreement.within_2_percent / agreement.turns)
+                text = (
+                    f": within 2 % of the usage in {share} of {counted(agreement.turns, 'turn')} that can be compared"
                 )
-                text = f": within 2 % of the usage in {share} of {turn_count} that can be compared"
             out.print(f"predictions{text}")
             if verbose:
                 _write_shares_read(result.reliability[:1], out)
             _write_groups(result.groups, out, verbose=verbose)
-        _write_changes(result, out, verbose=verbose or out.is_page)
         for note in result.notes if verbose or out.is_page else count_notes(result.notes):
             out.print(line((f"note: {note}", "dim")))
     if measured is not None and (view := engine_measures()) is not None:
@@ -98,12 +99,15 @@ def write_simulated(
             out.print(text)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
-    extent = f"{counted(len(result.problems), 'problem')} in the recordings"
+    extent = f"{counted(result.totals.problems, 'problem')} in the recordings"
     if len(visible_problems) < len(result.problems):
         out.hint(extent, "-v shows them")
     elif visible_problems:
         out.print(extent)
     write_problems(visible_problems, out)
+    _write_changes(result, out, verbose=verbose or out.is_page)  # last, as what to do first
+    if not changes_only and result.what_if and all(change.change.startswith("cause=") for change in result.what_if):
+        out.hint("other changes, such as another lifetime of the cache", "--what-if tries them")
 
 
 def write_turns(
@@ -123,7 +127,7 @@ def write_turns(
         least = sorted((turn.lost_tokens or 0 for turn in breaks), reverse=True)[_BREAKS_SHOWN - 1]
         visible_turns = [turn for turn in breaks if (turn.lost_tokens or 0) >= least][:_BREAKS_SHOWN]
     if visible_turns:
-        out.print(line(("tokens read, predicted (~: at best) and billed; tokens re-billed (~: estimated)", "dim")))
+        out.print(line(("tokens predicted (~: at best), billed, and re-billed (~: estimated)", "dim")))
         if len({turn.path for turn in turns}) > 1:
             out.print(line((place_of(visible_turns[0].path, None), "dim")))
         notes, explained_codes = list[list[str]](), set[str]()
@@ -184,17 +188,18 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 def _write_cost(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        prices = sentences.format_prices(totals.by_price, totals.billed)
         missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
-        billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
+        billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
         billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), billed_of_priced)}"
         out.print(f"cost: {billed}{missing}; {predicted}")
+        if prices := sentences.format_prices(totals.by_price, totals.billed):
+            out.print(f"  billed for {prices}")
     for text in sentences.describe_surcharges(cost.surcharges or (), has_fix=True):
         out.print(text)
     if isinstance(cost.recorded, float):
-        out.print(f"cost as recorded: {format_money(cost.recorded)}")
+        out.print(f"cost as recorded by the agents that record it: {format_money(cost.recorded)}")
 
 
 def _write_sums(result: results.SimulateResult, out: Console) -> None:
@@ -233,7 +238,7 @@ def write_reliability(result: results.SimulateResult, out: Console) -> None:
         out.print("reliability: unknown, since no billed turn only appends to the previous one")
     _write_shares_read(result.reliability, out)
     if result.problems:
-        problems = f"{counted(len(result.problems), 'problem')} in the recordings"
+        problems = f"{counted(result.totals.problems, 'problem')} in the recordings"
         out.print(f"{problems}; the first: {result.problems[0].message}")
 
 
@@ -284,12 +289,18 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     total_cost = cost.predicted if cost.billed is None else cost.billed
     saving_changes = [change for change in result.what_if if change.saves]
     saving_changes.sort(key=lambda change: (change.saved or 0.0, change.tokens), reverse=True)
-    if not verbose:  # of the changes that remove several causes the best one: the others overlap with it
-        single = {change.change.removeprefix("cause=") for change in saving_changes}
-        several = [change for change in saving_changes if "," in change.change]
-        overlapping = [change for change in several[1:] if single.issuperset(change.change[6:].split(","))]
-        saving_changes = [change for change in saving_changes if change not in overlapping]
-    missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
+    small_changes = list[results.Saving]()
+    if not verbose:  # a change that removes a part of the causes of a better one overlaps with it
+        several = [set(change.change.removeprefix("cause=").split(",")) for change in saving_changes]
+        is_part = [
+            len(codes) > 1 and any(codes < better for better in several[:place]) for place, codes in enumerate(several)
+        ]
+        saving_changes = [change for change, part in zip(saving_changes, is_part, strict=True) if not part]
+        little = _LITTLE * (total_cost or 0.0)
+        small_changes = [change for change in saving_changes if 0 < (change.saved or 0.0) < little]
+        saving_changes = [change for change in saving_changes if change not in small_changes]
+    causes = [cause for turn in result.turns for cause in turn.causes if cause.lost_tokens]
+    missed = {f"cause={cause.code}" for cause in causes} - {f"cause={cause.code}" for cause in causes if cause.is_break}
     if saving_changes:
         at_least = "at least " if cost.at_least and cost.billed is not None else ""
         of_cost = f"of {at_least}{format_money(total_cost)}, " if total_cost else ""
@@ -301,7 +312,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
         out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed)}")
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
-    without_saving, unknown_savings = list[str](), list[str]()
+    without_saving = [f"{change.change} ({format_money(change.saved)})" for change in small_changes]
+    unknown_savings = list[str]()
     for change in result.what_if:
         if change.saves or change.changes_nothing is True:  # a note says why
             continue
@@ -310,7 +322,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
         else:
             extra = f" (costs {format_money(-change.saved)} more)" if change.saved and change.saved < 0 else ""
             without_saving.append(f"{change.change}{extra}")
-    for label, names in (("simulated, no saving", without_saving), ("saving unknown", unknown_savings)):
+    no_saving = f"simulated, {'little or ' if small_changes else ''}no saving"
+    for label, names in ((no_saving, without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
 

@@ -83,7 +83,7 @@ class LineFacts(NamedTuple):
     running: RunningTotals | None  # None: unknown
     client: ClientStatus
     now: float  # seconds since the epoch
-    judging: bool = False  # the log has grown since it was judged
+    pending: str = ""  # what a background process does: the log has grown, or the session is not known yet
     redact: bool = False  # show no name from the recording
 
 
@@ -91,8 +91,8 @@ def status_line(status: LineFacts, parts: tuple[str, ...] = DEFAULT, *, width: i
     """Return the line, at most `width` columns wide if it is given."""
     available = dict(_parts(status))
     line_parts = {name: available[name] for name in parts if name in available}
-    if status.judging and (status.running is None or "break" in line_parts):
-        line_parts["break"] = ("judging …", "dim")
+    if status.pending and (status.running is None or "break" in line_parts):
+        line_parts["break"] = (status.pending, "dim")
     if not line_parts:
         return _cut_to_width(NOTHING, width)
     if width is not None:
@@ -122,7 +122,7 @@ def _parts(status: LineFacts) -> Iterator[tuple[str, _Part]]:
     """Yield the name (of `PARTS`) and the text of each part whose facts are known."""
     running, client = status.running, status.client
     size, read = client.prompt_tokens, client.read_tokens
-    if running is not None and (size is None or not status.judging):  # else the client knows of a later request
+    if running is not None and (size is None or not status.pending):  # else the client knows of a later request
         size, read = running.prompt_tokens, running.read_tokens
     name = client.model or (running.model if running is not None else "")
     if name and not status.redact:

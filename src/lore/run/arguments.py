@@ -137,10 +137,10 @@ def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreErr
     """Return the error for a path without recordings, or without any of the time that was asked for (`by_time`)."""
     if by_time:
         message = f"no recordings in {corpus.show(path)} are of the time that --since or --until names"
-        return LoreError(message, hint="leave --since and --until out")
+        return LoreError(message, hint="leave --since and --until out", own=True)
     if looked:
         return no_recordings_error(looked)
-    return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore formats` lists what lore reads")
+    return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore formats` lists what lore reads", own=True)
 
 
 def list_places(paths: Sequence[str], what: str = "") -> str:

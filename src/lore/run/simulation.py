@@ -40,6 +40,7 @@ from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_tu
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
 from lore.model.events import SUMMED_COUNTS, Usage
+from lore.model.fact import join_names
 from lore.model.ledger import UnloggedWork
 from lore.model.results import Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
@@ -49,7 +50,7 @@ from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, load_plugins
 from lore.report.commands import compaction_advice
 from lore.report.overview import unpriced_parts
-from lore.report.redacted import causes_of
+from lore.report.redacted import causes_of, digest, redacted_model
 from lore.report.sentences import describe_missing, describe_random_cache
 from lore.report.simulation import engine_measures
 from lore.run.arguments import no_recordings
@@ -80,7 +81,7 @@ class Simulation:
     ) -> None:  # fmt: skip
         self._predictor, self._dated = predictor, dated
         self._audience: Audience | None = audience
-        self._redact = redact
+        self.redact = redact
         self.copies, self._recordings = Copies(), 0
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
         self.transcripts = 0  # turns of transcripts, which record no breakpoints
@@ -104,7 +105,7 @@ class Simulation:
         for verdict, findings in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
             for finding in findings:  # about a whole chain: its cause is added to the turn that it names
                 if (cause_turn := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
-                    cause_turn.causes.extend(causes_of([finding], redact=self._redact))
+                    cause_turn.causes.extend(causes_of([finding], redact=self.redact))
             if verdict is None:
                 works: dict[str, UnloggedWork] = getattr(recording.reader, "unlogged", {})
                 self.unlogged += [(recording.shown, work) for name, work in works.items() if name not in chains]
@@ -157,7 +158,7 @@ class Simulation:
         if cost is not None and price is not None and surcharge is not None:
             cost = replace(cost, surcharges=[Surcharge(surcharge[0], 1, surcharge[1])])
             paid = paid._replace(speed=speed_surcharge(predictor.rules, turn, price))
-        result = _result(verdict, predicted.cache, prediction, cost, place, partial=partial, redact=self._redact)
+        result = _result(verdict, predicted.cache, prediction, cost, place, partial=partial, redact=self.redact)
         self._turns[turn.chain, turn.number] = result
         paid = paid._replace(price=price, audience=place.audience, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
@@ -282,6 +283,7 @@ class _Simulator(NamedTuple):
         simulation = Simulation(predictor, dated=context.dated, audience=context.audience, redact=context.redact)
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, all_problems = SimulatedSums(), list[PaidTurn](), list(self.problems)
+        problem_count = len(all_problems)
         size, count, done_bytes, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
         for file in inputs.ahead(self.files):
             count, problems = count + 1, Problems()
@@ -303,6 +305,7 @@ class _Simulator(NamedTuple):
                     recordings += 1
                     problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
             all_problems.extend(problems.kept)
+            problem_count += problems.total
             done_bytes += file.size
             if stopped or (stopped := self.job.is_interrupted()):
                 break
@@ -316,7 +319,7 @@ class _Simulator(NamedTuple):
         sums_of_absent = sum_absent({work.name: work for work in works}.values())
         absent = unpriced_parts(replace(Sums().result(""), **sums_of_absent))
         notes = [*_notes(sums.turns, rules, simulation), *filter(None, [absent])]
-        result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems)
+        result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems, problem_count)
         if absent and result.totals.cost.billed is not None:
             cost = replace(result.totals.cost, at_least=True)
             result = replace(result, totals=replace(result.totals, cost=cost))
@@ -401,7 +404,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
             yield describe_missing(formats, what)
     if simulation.contradicting:
         yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
-    yield from simulation.unpriced.notes()
+    yield from simulation.unpriced.notes(*(redacted_model, digest) if simulation.redact else ())
     yield from plan_notes(("", path) for path in dict.fromkeys(turn.path for turn in turns))
     if simulation.copies.count:
         yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
@@ -410,8 +413,8 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         share = recorded_output(rules, client)
         shares[f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"].append(client)
     if shares:
-        noted = "; ".join(f"{', '.join(clients[:5])} noted {part}" for part, clients in shares.items())
-        yield f"output is partial in {turns_of(simulation.partial.total())}, and its cost too low: {noted} of it"
+        noted = "; ".join(f"{part} by {join_names(clients, 2)}" for part, clients in shares.items())
+        yield f"output is recorded in part in {turns_of(simulation.partial.total())}, so its cost is too low ({noted})"
     billed_turns = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
     sizes = ((path, sum(getattr(billed, name) or 0 for name in SUMMED_COUNTS[:3])) for path, billed in billed_turns)
     hits = Counter(path for path, size in sizes if size > LONG_PROMPT)

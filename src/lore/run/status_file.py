@@ -75,7 +75,8 @@ def status_of(name: str, stdin_data: bytes, project: str, folder: str, now: floa
         figures, current = read_status(folder, path)
         if not current and (figures is None or not figures.judged_at <= now < figures.judged_at + PACE * figures.cost):
             unjudged = unjudged or path
-    facts = LineFacts(None if figures is None else figures.running, client, now, judging=not current)
+    pending = "" if current else "judging …" if path else "looking for a session …"
+    facts = LineFacts(None if figures is None else figures.running, client, now, pending)
     return facts, unjudged if unjudged and claim(folder, unjudged, now) else ""
 
 

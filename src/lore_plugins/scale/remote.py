@@ -308,7 +308,8 @@ def translated_errors(path: str, place: _Place, doing: str = "read") -> Generato
 
 def _missing_error(path: str) -> MissingError:
     hint = "check the name; the name of a folder ends in `/`"
-    return MissingError(f"cannot read {_label(path)}: there is no such object", hint=hint, where=Where(_label(path)))
+    label = _label(path)
+    return MissingError(f"cannot read {label}: there is no such object", hint=hint, where=Where(label), own=True)
 
 
 def _label(path: str) -> str:

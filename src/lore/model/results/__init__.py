@@ -26,6 +26,14 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     schema: int = 2  # version of this JSON
 
 
+class ErrorResult(CommandResult, frozen=True, kw_only=True):
+    """The answer of a command with `--json` that could not run, with exit code 2."""
+
+    error: str  # a sentence
+    hint: str  # what to do; empty: unknown
+    place: str | None  # in an input, as `FILE:LINE`; null: unknown
+
+
 def copy_fields(kind: type[S], source: object, **fields: object) -> S:
     """Return a struct with these `fields`, and from `source` every other field of `kind` that it has by name."""
     names = [name for name in kind.__struct_fields__ if name not in fields and hasattr(source, name)]

@@ -144,7 +144,7 @@ class CostChange(Struct, frozen=True, kw_only=True):
     """Why the cost of requests changed: parts in US dollars that add up to the difference.
 
     They are of the requests with recorded tokens and a known price. Tokens are those of prompts. If some requests are
-    priced in part (`at_least`), output is in neither the difference nor a part.
+    priced in part (`at_least`), `output` is the difference of all recorded output, and `requests` is without output.
     """
 
     dollars: float  # the difference

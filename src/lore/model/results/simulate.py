@@ -70,6 +70,7 @@ class SimulatedTotals(Struct, frozen=True, kw_only=True):
     turns: int  # all turns, with and without usage
     unbilled: int  # turns without usage
     unpriced: int  # turns without a price
+    problems: int  # places in the recordings that could not be read or did not fit
     predicted: UsageResult  # output tokens are not predicted
     billed: UsageResult  # usage of the turns that have one
     lost_tokens: int  # more than expected, as in `lore check`

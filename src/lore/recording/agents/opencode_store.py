@@ -159,7 +159,7 @@ def only_session(path: str, sessions: Mapping[str, DatabaseSession]) -> str:
     subagents = f", {len(sessions) - len(roots):,} of them subagents'" if len(roots) < len(sessions) else ""
     raise LoreError(
         f"{label} is OpenCode's database of {len(sessions):,} sessions{subagents}", choices=(*lines, *more),
-        hint=f"name one of them ({label}#{newest[0].id} is the newest); `lore check` takes all",
+        hint=f"name one of them ({label}#{newest[0].id} is the newest); `lore check` takes all", own=True,
     )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def database_stream(path: str, session: str) -> Iterator[bytes]:
                 info, ((_with_id(str(name), data, "role"), _stored_parts(connection, name)) for name, data in rows)
             )
     except databases.ERRORS as error:
-        raise LoreError(f"cannot read {label}: {databases.reason_of(error)}") from None
+        raise LoreError(f"cannot read {label}: {databases.reason_of(error)}", own=True) from None
 
 
 def _stored_parts(connection: sqlite3.Connection, message: object) -> Iterator[bytes]:

@@ -173,7 +173,7 @@ def newest(paths: list[str], format: str | None) -> str:
     if session is not None:
         return session.file.path
     where = ", ".join(map(corpus.show, paths))
-    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
+    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder", own=True)
 
 
 def is_recording(path: str, format: str | None) -> bool:

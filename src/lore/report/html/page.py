@@ -47,7 +47,7 @@ from lore.report.forms.base import TextReport
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
-from lore.report.plain import counted, format_count, last_part, visible, when
+from lore.report.plain import counted, format_count, last_part, project_name, visible, when
 from lore.report.simulation import engine_measures
 from lore.report.status_line import percent
 
@@ -128,15 +128,20 @@ SHOWN_FINDINGS = 20  # more are folded
 _STYLES = {"reading": "read", "context": "written", "paid_again": "waste"}  # of parts of a cost, if not their name
 
 
-def describe_spending(spending: Spending) -> str:
-    """Return what requests cost and how much of that was re-billed: a sentence a line."""
+def describe_spending(spending: Spending, *, has_limits: bool = True) -> str:
+    """Return what requests cost and how much of that was re-billed: a sentence a line.
+
+    `has_limits`: also what is not in the cost.
+    """
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    recorded = f"cost as recorded: {overview.money(spending.recorded_dollars)}" if spending.recorded_dollars else ""
+    recorded = spending.recorded_dollars
     parts = (
-        f"{overview.cost_of(spending)} for {what}", overview.unpriced_parts(spending),
-        overview.describe_rebilled_part(spending), *sentences.describe_surcharges(spending.surcharges), recorded,
+        f"{overview.cost_of(spending)} for {what}", overview.describe_rebilled_part(spending),
+        *sentences.describe_surcharges(spending.surcharges),
+        f"recorded by the agent itself: {overview.money(recorded)}" if recorded else "",
+        overview.unpriced_parts(spending) if has_limits else "",
     )  # fmt: skip
     return "\n".join(f"{text[:1].upper()}{text[1:]}." for text in parts if text)
 
@@ -216,15 +221,16 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     if result.by in ("model", "project"):
         blocks += capture(partial(overview.write_groups, result.groups, result.by), f"By {result.by}")
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
+    limits = (overview.unpriced_parts(result.total), *result.notes)
     if result.inherited is not None:
         lines.append(f"not in the cost: {overview.describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {overview.span_in_words(result.since, result.until)}"
     actions = zip(("Do first", "Then"), overview.actions_of(result, OverviewSelection()), strict=False)
     first = [f"{when}: {action.fix} ({action.reasons[0]})." for when, action in actions]
-    parts = (*first, describe_spending(result.total), *(f"{note}." for note in result.notes))
-    lead = "" if is_one else "\n".join(filter(None, parts))
-    return Intro("lore", heading, lead, (*blocks, PageBlock(lines=tuple(lines))))
+    lead = "" if is_one else "\n".join([*first, describe_spending(result.total, has_limits=False)])
+    head = PageBlock(lines=() if is_one else tuple(filter(None, limits)))
+    return Intro("lore", heading, lead, (head, *blocks, PageBlock(lines=tuple(lines))))
 
 
 def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
@@ -460,6 +466,7 @@ def _template() -> Template:
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
         "count": format_count, "digest": policy_digest, "fix": sentences.format_fix,
         "loss": sentences.format_loss, "money": format_money, "name": last_part, "path": shorten_path,
+        "project": project_name,
         "tokens": tokens_of, "usage": sentences.format_usage,
     }  # fmt: skip
     environment.filters.update(filters)

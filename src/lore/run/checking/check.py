@@ -228,7 +228,7 @@ def _read_baseline(context: CheckContext) -> Baseline | None:
             return Baseline()
         refuse_recording(path)
     if not os.path.lexists(path):
-        raise LoreError(f"there is no baseline {label}", hint="write it with --update-baseline")
+        raise LoreError(f"there is no baseline {label}", hint="write it with --update-baseline", own=True)
     if os.path.isdir(path):
         raise LoreError(f"{label} is a folder, and a baseline is a file", hint=f"--baseline {label}/lore-baseline.json")
     return baseline.decode(b"".join(corpus.pieces(path)), label)

@@ -89,7 +89,9 @@ def gather_logs(surroundings: Surroundings, paths: Sequence[str], agent: Agent |
         gathered_logs = GatheredLogs(logs, [], list(paths), [])
     else:
         groups, places, failed = agent_logs(surroundings, agent)
-        logs = [log for group in groups for log in group]
+        all_logs = [log for group in groups for log in group]
+        kept = {file.path for file in drop_copies([log.file for log in all_logs], Options())}
+        logs = [log for log in all_logs if log.file.path in kept]
         gathered_logs = GatheredLogs(logs, unread_logs(places, failed), searched_places(places), failed)
     logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
     return gathered_logs
@@ -382,7 +384,7 @@ class Period:
         return sorted(rows, key=lambda row: (-(row.dollars or 0.0), -row.requests, row.name))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
-        return [cause_in_words(cause) for cause in self.cause_sums.results("user", unsure=unsure)]
+        return self.cause_sums.results("user", unsure=unsure, worded=cause_in_words)
 
     def missed(self) -> list[SpendingCause]:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
