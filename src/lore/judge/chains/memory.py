@@ -262,6 +262,14 @@ class LogBranches:
         self._is_proven = self._is_proven or (is_shorter and has_expired) or read >= cached - block
         return earlier if self._is_proven else None
 
+    def before_rewind(self, turn: Turn) -> Turn | None:
+        """Return the turn that a rewind returned to, if it is known what that one left in the cache; else None."""
+        causes = {change.cause for change in turn.changes}
+        if Code.REWIND not in causes or Code.COMPACTION in causes:
+            return None
+        earlier = (one for one in reversed(self._turns) if cache_key(one) == cache_key(turn) and turn.extends(one))
+        return next((one for one in earlier if counts.cached(one.usage)), None)
+
 
 class UnreportedWrites:
     """How much of a prompt is cached although its usage reports no writes: earlier reads show it."""
@@ -369,7 +377,7 @@ class LoggedChanges:
         if self.waiting:
             turns = [*self.waiting, turn]
             self.waiting.clear()
-            changes = tuple([change for source in turns for change in without_model_change(source)])
+            changes = tuple([change for source in turns for change in without_change(source)])
             turn = replace(turn, changes=changes, signs=tuple([sign for source in turns for sign in source.signs]))
         if turn.basis is None or previous is None:
             return turn
@@ -384,6 +392,6 @@ class LoggedChanges:
         return turn
 
 
-def without_model_change(turn: Turn) -> tuple[Change, ...]:
-    """Return a turn's changes except one of the model, as it is compared with another turn than the previous one."""
-    return tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
+def without_change(turn: Turn, cause: str = Code.MODEL_CHANGED) -> tuple[Change, ...]:
+    """Return a turn's changes except one, if it is compared with another turn than the previous one."""
+    return tuple([change for change in turn.changes if change.cause != cause])
