@@ -313,6 +313,8 @@ def test_processes_of_one_session_continue_their_own_branches(wait, third, fourt
         session.answer(read, prompt - read, 8)
         branches[version] = session.parents[""]
     assert breaks(session, tmp_path) == [(5, "LORE143", "expected"), *expected]  # the second branch looks like a rewind
+    turns = lore("simulate", "--json", str(tmp_path / "session.jsonl")).json["turns"]
+    assert turns[6]["predicted"]["read_tokens"] == (70_000 if wait == 60 else 15_000)
 
 
 @pytest.mark.parametrize(("wait", "read", "expected"), [

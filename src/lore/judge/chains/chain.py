@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from lore.cache import counts
+from lore.cache.log_branches import cache_key, without_settings
 from lore.cache.rules import DatedRules
 from lore.judge import rules
-from lore.judge.chains.memory import ChainMemory, StateOf, cache_key, without_change
+from lore.judge.chains.memory import ChainMemory, StateOf, without_change
 from lore.judge.pairs.corrections import Remarks
 from lore.judge.pairs.pair import Pair, judge_unmeasured, with_read_tokens
 from lore.judge.pairs.rewrites import cut_messages, find_replaced_tail
@@ -85,11 +86,9 @@ class ComparedChain:
             pair = judge_unmeasured(facts, (explain_by_clock(facts),) if facts.fell else ())
         elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
-        elif (branch := memory.branches.find(turn, previous)) is not None:
-            # the history has items of both branches, and settings that changed may be those of the other process
-            signs = tuple([sign for sign in turn.signs if not (sign.before or sign.after)])
-            own = replace(turn, signs=signs, changes=())
-            compared, facts = branch, memory.facts(branch, own, lambda: None, last_use=branch)
+        elif (branch := memory.branches.find(turn)) is not None:
+            # the history has items of both branches, so that it is not compared
+            compared, facts = branch, memory.facts(branch, without_settings(turn), lambda: None, last_use=branch)
             pair = judge_unmeasured(facts, explain_fall(facts) if facts.fell else ())
         elif previous is not None and (before := memory.branches.before_rewind(turn)) is not None:
             compared, pair = before, self._compare_rewound(before, previous, turn, state_of)
