@@ -54,8 +54,7 @@ class LogBranches:
         if earlier is None or cached is None or read is None or read > cached + block:  # more than that turn left
             return None
         is_shorter = counts.prompt_tokens(turn.usage) < counts.prompt_tokens(self._turns[-1].usage)
-        is_certain = (is_shorter and _has_expired(earlier, turn)) or read >= cached - block
-        self._is_proven = self._is_proven or is_certain
+        self._is_proven |= (is_shorter and _has_expired(earlier, turn)) or read >= cached - block
         return earlier if self._is_proven else None
 
     def before_rewind(self, turn: Turn) -> Turn | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -31,9 +31,6 @@ from lore.model.turn import Turn
 from lore.prefix.causes import lacks_breakpoints, recorded_causes
 from lore.prefix.chains import RequestEnd
 from lore.prefix.overlap import ChainSums, byte_size, compare_prompts
-
-if TYPE_CHECKING:
-    from lore.cache.transcripts import TurnState
 
 _ENDS = 16  # turns before compactions that are kept
 
@@ -165,13 +162,9 @@ class ComparedChain:
 
         What was taken back is no longer in the prompt, so that it is not re-billed.
         """
-
-        def state_after_rewind() -> TurnState | None:
-            state = state_of()
-            return None if state is None else replace(state, entries=state.unchanged)
-
+        continued = replace(turn, changes=without_change(turn, Code.REWIND))
         pair = self._compare(
-            before, replace(turn, changes=without_change(turn, Code.REWIND)), state_after_rewind, previous
+            before, continued, lambda: (state := state_of()) and replace(state, entries=state.unchanged), previous
         )
         rewind = self._compare(previous, turn)
         if not pair.is_break:
