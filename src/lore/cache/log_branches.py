@@ -22,8 +22,7 @@ def cache_key(turn: Turn) -> CacheKey:
 
 def without_settings(turn: Turn) -> Turn:
     """Return a turn of a branch without changes of settings and history: they may be those of the other process."""
-    signs = tuple([sign for sign in turn.signs if not (sign.before or sign.after)])
-    return replace(turn, signs=signs, changes=())
+    return replace(turn, signs=tuple([sign for sign in turn.signs if not (sign.before or sign.after)]), changes=())
 
 
 class LogBranches:
