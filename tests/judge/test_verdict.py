@@ -46,6 +46,19 @@ def test_lost_tokens_count_under_the_leading_cause(right, fields, code, sums):
     assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == sums
 
 
+@pytest.mark.parametrize(("read", "code"), [(1_010, "LORE112"), (2_000, "LORE301"), (0, "LORE301")])
+def test_fallen_read_ending_at_new_shape_names_it(read, code):
+    """Claude takes text and block for one value, unless its read stops there and nothing else explains it."""
+    model, notes = "claude-fable-5-1", {"role": "system", "content": [{"type": "text", "text": LONG}]}
+    previous, current = [
+        body("Hi.", {**notes, "content": content}, assistant("Done."), *more, model=model, system=LONG[:4_000])
+        for content, more in ((notes["content"], ()), (LONG, ("Go on.",)))
+    ]
+    verdict = judged(previous, current, usages=(Usage(3, 0, 11_000), Usage(3, read, 11_010 - read)))
+    lost = verdict.wasted_tokens if code == "LORE112" else verdict.unexplained_tokens
+    assert (lead(verdict), lost) == (code, 11_000 - read)
+
+
 @pytest.mark.parametrize(("seconds", "says"), [(599.0, False), (600.0, True)])
 def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
     # two turns 20 seconds apart were said to cost thousands of dollars a day

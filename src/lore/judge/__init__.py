@@ -1,4 +1,4 @@
-"""Judge recordings: compare each turn with an earlier one, name why it missed the cache, and count what that cost.
+"""Check: comparisons to findings. Rules and budgets.
 
 The package can be called: `lore.judge(file)` calls `lore.run.results.judge`. An imported subpackage replaces any
 attribute of the same name in its package, so `lore` cannot have a function `judge` as well.

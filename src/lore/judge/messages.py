@@ -77,6 +77,8 @@ def _lead(finding: Finding) -> str:
         return "the end of the prompt was replaced, and was longer than check.max_tail_tokens allows"
     if isinstance(evidence, NothingRead):
         return ""  # no read fell
+    if "read-ends-there" in finding.qualifiers:
+        return "the billed read ended where only the form of the content changed"
     is_doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"
     is_other_text = isinstance(evidence, Respelled) and evidence.changes_text  # the lead says: the same content
     facts = CODES.get(finding.code)
@@ -105,6 +107,7 @@ _STRENGTHS = {
 _QUALIFIERS = {
     "read-all-the-same": "but everything that was sent before was read: nothing was lost, the provider sees no change",
     "same-to-the-api": "but the provider documents both as one value: nothing is lost by it",
+    "read-ends-there": "so this model takes the two for different content",
     "nothing-lost": "but usage shows that nothing was lost",
     "little-lost": "but hardly anything was lost (under 1 % of the prompt, or one cache block)",
     "first-request": "it is the first request of its conversation, so nothing is re-billed",

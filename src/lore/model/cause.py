@@ -19,6 +19,7 @@ Strength: TypeAlias = Literal["certain", "strong", "weak"]
 Qualifier: TypeAlias = Literal[
     "read-all-the-same",  # everything that was sent before was read
     "same-to-the-api",  # the provider documents both spellings as one value
+    "read-ends-there",  # usage shows that the read ended at its place
     "nothing-lost",  # usage shows no loss
     "stored-otherwise",  # the recorder stored one body in another form
     "another-process",  # another process continued the session

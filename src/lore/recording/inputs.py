@@ -41,6 +41,7 @@ _SMALL = 256 * 1024  # bytes
 _FIRST_LINE, _LEAST_LINE = 256 * 1024, 32  # bytes of a first line: those that are compared, and the least
 _COMPARED = 8  # files with the same first line
 _BEGIN = 64 * 1024  # bytes in which the first time of a log is looked for
+_FIRST, _LONGEST_TIME = 4096, 128  # bytes that are read first; bytes of a time with its name
 _TIME = re.compile(rb'"(?:timestamp|time|ts|at|\w{1,20}(?:At|_at|Time|_time))": ?("[^"\\]{8,40}"|[\d.]{9,20})')
 _FETCHED = 1024 * 1024  # bytes of a remote file that is read together with others
 _AT_ONCE = 16  # of them
@@ -326,8 +327,12 @@ def start_of(file: Input) -> Start:
 def _first_time(path: str) -> float | None:
     """Return the first time in a file's beginning, in seconds since the epoch; None without one or if unreadable."""
     with suppress(OSError), filesystem.open_file(path) as opened:
-        times = (decode_time(found[1]) for found in _TIME.finditer(opened.read(_BEGIN)))
-        return next((time for time in times if time is not None), None)
+        head, read = opened.read(_FIRST), _FIRST
+        for end in (_FIRST - _LONGEST_TIME, _BEGIN):  # most logs have a time in the first bytes
+            head += opened.read(end - read) if end > read else b""
+            times = (decode_time(found[1]) for found in _TIME.finditer(head) if found.start() < end)
+            if (time := next((time for time in times if time is not None), None)) is not None:
+                return time
     return None
 
 

@@ -24,7 +24,7 @@ from lore.judge.prices import paid_again, price_of
 from lore.judge.requests.request_laws import UNDERRATED, needs_breakpoints
 from lore.model import evidence as e
 from lore.model.cause import Cause, Qualifier
-from lore.model.codes import Code
+from lore.model.codes import UNEXPLAINED, Code
 from lore.model.differences import ToolsChanged, VolatileText
 from lore.model.events import Usage
 from lore.model.providers import ENGINES
@@ -60,6 +60,24 @@ class PairMeasures(Struct, frozen=True):
 
 
 # adjustments
+
+
+def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
+    """Replace an unexplained fall by a change of shape among the causes, if the read ended at its place.
+
+    Anthropic documents text and block as one value; a read that stops there shows that the model saw two
+    (anthropics/claude-code#93490: a system message within the history).
+    """
+    facts, size = measures.facts, measures.cacheable_bytes
+    cached, read = counts.cached(facts.previous.usage), facts.read
+    if not (facts.fell and cached and read and size) or not any(cause.code in UNEXPLAINED for cause in causes):
+        return causes
+    for cause in causes:
+        tokens_before = cached * (1 - cause.lost / size)
+        if "same-to-the-api" in cause.qualifiers and tokens_before * (1 - NEAR) <= read <= tokens_before * (1 + NEAR):
+            shape = replace(cause, qualifiers=("read-ends-there",), override="waste")
+            return (shape, *(other for other in causes if other is not cause and other.code not in UNEXPLAINED))
+    return causes
 
 
 def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:

@@ -10,7 +10,6 @@ import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
 from heapq import heappop, heappush
 from pathlib import PurePath
 from typing import NamedTuple
@@ -63,16 +62,21 @@ def agent_logs(surroundings: Surroundings, agent: Agent | None = None) -> AgentL
     matches = [match for place in places(surroundings) if agent in (None, place.agent) for match in existing(place)]
     found = (log for place in matches if place.agent.is_read for log in _logs(place, failed))
     # one place may be a link to another, as `~/.claude` to `~/.config/claude`
-    real_folder = cache(os.path.realpath)  # resolving a path asks for each of its folders
-
-    def real_path(path: str) -> str:
-        folder, name = os.path.split(path)
-        return os.path.realpath(path) if os.path.islink(path) else os.path.join(real_folder(folder), name)
-
-    logs = [*{real_path(log.file.path): log for log in reversed([*found])}.values()]
+    real_folders = dict[str, str]()
+    logs = [*{_real_path(log.file.path, real_folders): log for log in reversed([*found])}.values()]
     moved = moved_to_database([log.file.path for log in logs])
     logs = [log for log in logs if log.file.is_named or log.file.path not in moved]
     return AgentLogs(_group_by_session(logs), matches, failed)
+
+
+def _real_path(path: str, real_folders: dict[str, str]) -> str:
+    """Return a path without links. `real_folders` remembers those of folders, since resolving a path asks for each."""
+    folder, name = os.path.split(path)
+    if os.path.islink(path):
+        return os.path.realpath(path)
+    if folder not in real_folders:
+        real_folders[folder] = os.path.realpath(folder)
+    return os.path.join(real_folders[folder], name)
 
 
 def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
@@ -207,9 +211,12 @@ def newest_of_project(surroundings: Surroundings, format: str | None = None) -> 
 
     Raises LoreError for a log that cannot be read: it may be the newest.
     """
-    is_own, groups = _selects_project(surroundings), agent_logs(surroundings).groups
-    sessions = newest_first(groups, lambda log: is_own(log) and is_recording(log.file.path, format))
-    return _first_with_turn(sessions, format)
+    is_own = _selects_project(surroundings)
+
+    def is_wanted(log: AgentLog) -> bool:
+        return is_own(log) and is_recording(log.file.path, format)
+
+    return _first_with_turn(newest_first(agent_logs(surroundings).groups, is_wanted), format)
 
 
 def logs_of_project(surroundings: Surroundings) -> list[str]:
