@@ -281,6 +281,20 @@ def test_first_answer_without_thinking_costs_the_history(version, model, thinkin
     assert (turns[1]["predicted"]["read_tokens"] == 16_606) == (expected[0] == "LORE168")
 
 
+@pytest.mark.parametrize(("alternates", "expected"), [(True, []), (False, [(7, "LORE117", "waste")])])
+def test_requests_of_two_loops_in_one_log_lose_nothing(alternates, expected, tmp_path):
+    session = started_session()
+    session.ask("Are you there?")
+    for read, written in (
+        (30_000, 1_000), (30_000 if alternates else 31_000, 300), (31_000 if alternates else 31_300, 18_000),
+        (30_300 if alternates else 31_000, 3_000), (49_000, 300),
+    ):  # fmt: skip
+        session.answer(read, written, 8, calls=("Bash",))
+        session.results("a line of output " * 40)
+        session.wait(20)
+    assert breaks(session, tmp_path) == expected
+
+
 @pytest.mark.parametrize(("wait", "third", "fourth", "expected"), [
     (60, 48_000, 70_000, []), (60, 48_000, 15_000, [(7, "LORE301", "unattributable")]),
     (7200, 15_000, 70_000, [(6, "LORE128", "expected")]),

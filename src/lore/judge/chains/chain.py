@@ -89,7 +89,7 @@ class ComparedChain:
             pair = judge_unmeasured(facts, explain_fall(facts) if facts.fell else ())
         elif previous is not None and (before := memory.branches.before_rewind(turn)) is not None:
             compared, pair = before, self._compare_rewound(before, previous, turn, state_of)
-        elif previous is not None:
+        elif previous is not None and not memory.loops.is_in_other(turn):
             if (last := memory.caches.last_of_own_model(previous, turn)) is not None:
                 compared, of_own_model = last, replace(turn, changes=without_change(turn))
                 pair = _name_model(self._compare(last, of_own_model, state_of, last))
@@ -111,8 +111,9 @@ class ComparedChain:
             return None
         cached, read, pair = counts.cached(previous.usage), counts.first_pass_read(turn.usage), None
         reads_all = cached is not None and bool(read) and read >= cached
-        if reads_all and turn.hashes is None and memory.writes.low is None:  # most turns
-            pair = self._explain_unread(previous, turn, state_of, None)
+        is_in_other = memory.loops.is_in_other(turn)
+        if (reads_all or is_in_other) and turn.hashes is None and memory.writes.low is None:  # most turns
+            pair = None if is_in_other else self._explain_unread(previous, turn, state_of, None)
             self._remember(turn, previous)
             return Compared(pair, extends=True)
         if cached is None and memory.caches.last_of_own_model(previous, turn) is not None:
