@@ -313,6 +313,24 @@ def test_processes_of_one_session_continue_their_own_branches(wait, third, fourt
         session.answer(read, prompt - read, 8)
         branches[version] = session.parents[""]
     assert breaks(session, tmp_path) == [(5, "LORE143", "expected"), *expected]  # the second branch looks like a rewind
+    turns = lore("simulate", "--json", str(tmp_path / "session.jsonl")).json["turns"]
+    assert turns[6]["predicted"]["read_tokens"] == (70_000 if wait == 60 else 15_000)
+
+
+@pytest.mark.parametrize(("wait", "read", "expected"), [
+    (60, 30_000, ("LORE143", "expected")), (60, 24_000, ("LORE301", "unattributable")),
+    (7200, 15_000, ("LORE128", "expected")),
+])  # fmt: skip
+def test_loss_after_rewind_has_its_own_cause(wait, read, expected, tmp_path):
+    session = started_session(ttl=HOUR)
+    fork = session.parents[""]
+    session.ask("Try a list.")
+    session.answer(30_000, 8_000, 8)
+    session.parents[""] = fork
+    session.wait(wait)
+    session.ask("Try a table.")
+    session.answer(read, 38_500 - read, 8)
+    assert breaks(session, tmp_path)[-1] == (5, *expected)
 
 
 @pytest.mark.parametrize(("version", "fields", "expected"), [

@@ -25,8 +25,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import UNKNOWN, Prediction
-from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
+from lore.cache.counts import DROP, ONE_HOUR, SOON, cached, lifetime, position, reason_to_doubt, total
 from lore.cache.falls import fall_table, find_fall, version_of
+from lore.cache.log_branches import LogBranches, without_settings
 from lore.cache.lookback import POSITIONS, lookback_rule
 from lore.cache.rules import DatedRules, idle_lifetime, least_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, normal_name
@@ -127,11 +128,12 @@ class TranscriptChain:
     _turn: Turn  # that turn
     _key: tuple[str, str | None, str, float | None]  # whose dated rules hold for it
     _history: ModelHistory  # of its model
+    _branch: Turn | None  # the earlier turn that it continues, if that is not the previous one
 
     def __init__(self, rules: DatedRules, where: Served = _ANTHROPIC, *, breakpoints: bool = True) -> None:
         self._rules, self._where, self._breakpoints = rules, where, breakpoints
         self._histories: dict[str | None, ModelHistory] = {}  # by model
-        self._signals = ChainSignals()
+        self._signals, self._branches = ChainSignals(), LogBranches()
         self._model: str | None = None  # of the previous turn
         self._requests = 0
         # by the latest usage
@@ -157,6 +159,8 @@ class TranscriptChain:
         if is_new:
             self._histories[model] = ModelHistory(breakpoints=self._breakpoints)
         history, where = self._histories[model], self._where
+        self._branch = self._branches.predict(turn)
+        turn = turn if self._branch is None else without_settings(turn)
         self._turn, self._history, self._key = turn, history, (where.provider, model, where.platform, at)
         if not self._breakpoints:
             self._lifetime = idle_lifetime(self._rules, where, turn)
@@ -181,7 +185,8 @@ class TranscriptChain:
         pause = None if history.used is None or at is None or at < history.used else at - history.used
         first = next((place for place in history.places if place.entries), None)
         self.state = TurnState(
-            cached=self._cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
+            cached=self._cached if self._branch is None else cached(self._branch.usage),
+            entries=size, unchanged=unchanged, grown=grown, pause=pause,
             lifetime=self._lifetime if history.last is None else history.last.lifetime,
             least_lifetime=None if self._breakpoints else least_lifetime(self._rules, where, turn),
             model_changed=model_changed, head_changed=head_changed, new_positions=new_positions, signals=signals,
@@ -209,6 +214,8 @@ class TranscriptChain:
         """Return the cached prefix, by the first reason that applies, after forgetting places that cannot be read."""
         state, history = self.state, self._history
         last = history.last
+        if self._branch is not None:
+            return CachedPrefix(state.cached, "goes-on")
         if state.model_changed and last is None:
             return CachedPrefix(0, "model", is_sure=False)
         if history.expire(state.pause, self._number("lifetime_seen")) is not last:
@@ -244,6 +251,8 @@ class TranscriptChain:
         """Estimate how long the prompt is, from the latest usage of its model and the content added since."""
         state, history = self.state, self._history
         grown = history.rate.tokens(state.grown, state.output)
+        if self._branch is not None:
+            return (state.cached or 0) + grown
         if history.first is None:
             return max(self._total or 0, grown)
         if state.is_extended:
@@ -317,6 +326,8 @@ class TranscriptChain:
     def learn(self, turn: Turn) -> str:
         """Learn from the usage of the turn that was observed last; return why it is not believed, empty if it is."""
         state, history, usage = self.state, self._history, turn.usage
+        self._branches.find(turn)
+        self._branches.add(turn)
         doubt = "" if usage is None else reason_to_doubt(usage)
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
@@ -390,7 +401,7 @@ class TranscriptChain:
         history.learn_fall(reason, read, fell=fell)
         if state.grown.prompted and not fell and reason == "goes-on":
             self._had_hidden_request = self._had_hidden_request or read > state.cached
-        is_extended = state.is_extended and not state.head_changed
+        is_extended = state.is_extended and not state.head_changed and self._branch is None
         if is_extended and prompt_tokens is not None and history.total is not None:
             history.rate.learn(state.grown, state.output, prompt_tokens - history.total)
 

@@ -28,7 +28,7 @@ from lore.formats.folders import PackHeader
 from lore.model.deferred import pattern
 from lore.model.times import decode_time
 from lore.recording import corpus, filesystem, packed
-from lore.recording.agents.companions import companions, is_no_session, moved_to_database
+from lore.recording.agents.companions import companions, is_companion, is_no_session, moved_to_database, session_of
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.opening import Options, reader_class_for
 from lore.store.registry import ignore, open_existing, print_note_once, scheme_of
@@ -310,24 +310,30 @@ def start_key(start: Start, path: str) -> tuple[float, int, str]:
 
 
 def start_of(file: Input) -> Start:
-    """Return the first time that a file records (None: unknown), and its size in bytes."""
+    """Return the first time that a file records (None: unknown), and its size in bytes.
+
+    A subagent's log begins with its session's log at the earliest and has the size 0, so that it comes after that one:
+    an `acompact-…` log repeats the session, and 369 of 607 logs record a later time before their first message's.
+    """
     path = file.together[0] if file.together else file.path
     if file.stream or filesystem.is_remote(path) or not os.path.isfile(path):
         return file.written, file.size
+    session = session_of(path) if is_companion(os.path.basename(path)) else None
+    times = [_first_time(name) for name in filter(None, (path, session))]
+    time = max([time for time in times if time is not None], default=None)
+    return time, 0 if session is not None else os.path.getsize(path)
+
+
+def _first_time(path: str) -> float | None:
+    """Return the first time in a file's beginning, in seconds since the epoch; None without one or if unreadable."""
     with suppress(OSError), filesystem.open_file(path) as opened:
-        head = opened.read(_FIRST)
-        time = _first_time(head, _FIRST - _LONGEST_TIME)
-        if time is None:
-            head += opened.read(_BEGIN - _FIRST)
-            time = _first_time(head, len(head))
-        return time, os.fstat(opened.fileno()).st_size
-    return UNKNOWN_START
-
-
-def _first_time(head: bytes, end: int) -> float | None:
-    """Return the first time whose name begins before `end`, in seconds since the epoch; None without one."""
-    times = (decode_time(found[1]) for found in _TIME.finditer(head) if found.start() < end)
-    return next((time for time in times if time is not None), None)
+        head, read = opened.read(_FIRST), _FIRST
+        for end in (_FIRST - _LONGEST_TIME, _BEGIN):  # most logs have a time in the first bytes
+            head += opened.read(end - read) if end > read else b""
+            times = (decode_time(found[1]) for found in _TIME.finditer(head) if found.start() < end)
+            if (time := next((time for time in times if time is not None), None)) is not None:
+                return time
+    return None
 
 
 # request bodies in files of their own

@@ -16,9 +16,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache import counts
+from lore.cache.log_branches import cache_key, without_settings
 from lore.cache.rules import DatedRules
 from lore.judge import rules
-from lore.judge.chains.memory import ChainMemory, StateOf, cache_key, without_model_change
+from lore.judge.chains.memory import ChainMemory, StateOf, without_change
 from lore.judge.pairs.corrections import Remarks
 from lore.judge.pairs.pair import Pair, judge_unmeasured, with_read_tokens
 from lore.judge.pairs.rewrites import cut_messages, find_replaced_tail
@@ -82,15 +83,15 @@ class ComparedChain:
             pair = judge_unmeasured(facts, (explain_by_clock(facts),) if facts.fell else ())
         elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
-        elif (branch := memory.branches.find(turn, previous)) is not None:
-            # the history has items of both branches, and settings that changed may be those of the other process
-            signs = tuple([sign for sign in turn.signs if not (sign.before or sign.after)])
-            own = replace(turn, signs=signs, changes=())
-            compared, facts = branch, memory.facts(branch, own, lambda: None, last_use=branch)
+        elif (branch := memory.branches.find(turn)) is not None:
+            # the history has items of both branches, so that it is not compared
+            compared, facts = branch, memory.facts(branch, without_settings(turn), lambda: None, last_use=branch)
             pair = judge_unmeasured(facts, explain_fall(facts) if facts.fell else ())
+        elif previous is not None and (before := memory.branches.before_rewind(turn)) is not None:
+            compared, pair = before, self._compare_rewound(before, previous, turn, state_of)
         elif previous is not None and not memory.loops.is_in_other(turn):
             if (last := memory.caches.last_of_own_model(previous, turn)) is not None:
-                compared, of_own_model = last, replace(turn, changes=without_model_change(turn))
+                compared, of_own_model = last, replace(turn, changes=without_change(turn))
                 pair = _name_model(self._compare(last, of_own_model, state_of, last))
             else:
                 pair = self._compare(previous, turn, state_of)
@@ -132,7 +133,9 @@ class ComparedChain:
         """Return whether a log that records usage has none of this turn: it cost nothing, and left no cache."""
         return turn.usage is None and turn.basis is not None and bool(self._memory.caches.latest)
 
-    def _compare(self, previous: Turn, current: Turn, state_of: StateOf, last_use: Turn | None = None) -> Pair:
+    def _compare(
+        self, previous: Turn, current: Turn, state_of: StateOf = lambda: None, last_use: Turn | None = None
+    ) -> Pair:  # fmt: skip
         """Return the verdict on two turns by their bytes and usage; `last_use` as in `PairFacts`."""
         if self._measured is not previous:  # it is an earlier turn, or turns since the last measured one were skipped
             measured = self._measured
@@ -154,6 +157,21 @@ class ComparedChain:
         self._measured = current
         facts = self._memory.facts(previous, current, state_of, overlap, last_use)
         return judge_pair(facts, self._sizes, self._remarks, tail)
+
+    def _compare_rewound(self, before: Turn, previous: Turn, turn: Turn, state_of: StateOf) -> Pair:
+        """Return the verdict on the first turn after a rewind: `before` left what it should read, and lost is the rest.
+
+        What was taken back is no longer in the prompt, so that it is not re-billed.
+        """
+        continued = replace(turn, changes=without_change(turn, Code.REWIND))
+        pair = self._compare(
+            before, continued, lambda: (state := state_of()) and replace(state, entries=state.unchanged), previous
+        )
+        rewind = self._compare(previous, turn)
+        if not pair.is_break:
+            return replace(rewind, rebilled=0)
+        lead, *others = pair.causes
+        return replace(pair, current=turn, causes=(replace(lead, also=(*lead.also, *rewind.causes)), *others))
 
     def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
         """Add a cause to the pair if the log shows why a turn missed what the previous turn did not read either.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 
 from lore.cache import counts
+from lore.cache.log_branches import CacheKey, LogBranches, cache_key
 from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
 from lore.cache.served import cache_of, served_by
 from lore.cache.transcript_history import Growth, growth
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
 
 # Returns what the log shows of a turn before its usage; only asked if the read fell.
 StateOf: TypeAlias = Callable[[], "TurnState | None"]
-_Cache: TypeAlias = tuple["str | None", str]  # what separates a transcript's caches: the model, and who answered
 
 _LONG = 50_000  # tokens: a compaction of so long a prompt surely shortens it
-_BRANCH_TURNS = 64  # turns that a later one may continue past others
 _FALLS = 16  # reads that fell
 _LOOPS = 8  # turns that are kept to find those of another loop
 _HELD = 16  # turns without usage whose changes are kept for the next one
@@ -161,11 +160,6 @@ class EarlierReasoning:
         return growth(turn.basis.entries, min(self._entries, len(turn.basis.entries)), turn.at)
 
 
-def cache_key(turn: Turn) -> _Cache:
-    """Return what separates a transcript's caches."""
-    return turn.model, turn.call.answered_by
-
-
 def _is_rewritten(turn: Turn) -> bool:
     """Return whether a log replaces history at this turn."""
     return any(change.cause in _REWRITES for change in turn.changes)
@@ -175,7 +169,7 @@ class LogCaches:
     """The last turn of a log in each of its caches: each model, and each provider, has one of its own."""
 
     def __init__(self) -> None:
-        self.latest: dict[_Cache, Turn] = {}
+        self.latest: dict[CacheKey, Turn] = {}
 
     def add(self, turn: Turn) -> None:
         """Remember a log's turn with usage as its cache's last; one that has its prompt replaces all others."""
@@ -209,7 +203,7 @@ class ConcurrentLoops:
     """
 
     def __init__(self) -> None:
-        self._left = deque[tuple[_Cache, int | None]](maxlen=_LOOPS)  # tokens that the latest turns left in the cache
+        self._left = deque[tuple[CacheKey, int | None]](maxlen=_LOOPS)  # tokens that the latest turns left in the cache
         self._remaining = 0  # turns for which the latest such read counts
 
     def add(self, turn: Turn) -> None:
@@ -229,39 +223,6 @@ class ConcurrentLoops:
     def _is_left_earlier(self, turn: Turn) -> bool:
         read = counts.first_pass_read(turn.usage)
         return bool(read) and (cache_key(turn), read) in list(self._left)[:-1]
-
-
-class LogBranches:
-    """Finds the turn that a turn continues, if two processes write the branches of one session into one log by turns.
-
-    The links of a log alone do not show that: in 11 of 17 public sessions of Claude Code with a link past the latest
-    response, the request had read what that response left.
-    """
-
-    def __init__(self) -> None:
-        self._turns = deque[Turn](maxlen=_BRANCH_TURNS)
-        self._is_proven = False  # a request read all of an earlier turn, or was too short to continue the latest one
-
-    def add(self, turn: Turn) -> None:
-        """Remember a log's turn."""
-        if turn.basis is not None:
-            self._turns.append(turn)
-
-    def find(self, turn: Turn, previous: Turn | None) -> Turn | None:
-        """Return the earlier turn that a turn continues; None if it continues the previous one."""
-        if turn.continues is None or previous is None:
-            return None
-        earlier = next((one for one in reversed(self._turns) if one.number == turn.continues), None)
-        cached, read = counts.cached(earlier and earlier.usage), counts.first_pass_read(turn.usage)
-        if earlier is None or not cached or read is None or cache_key(earlier) != cache_key(turn):
-            return None
-        block = counts.block_tokens(turn)
-        if read > cached + block:  # more than that turn left in the cache
-            return None
-        has_expired = (counts.pause_between(earlier, turn) or 0.0) > (counts.lifetime(earlier, None) or counts.ONE_HOUR)
-        is_shorter = counts.prompt_tokens(turn.usage) < counts.prompt_tokens(previous.usage)
-        self._is_proven = self._is_proven or (is_shorter and has_expired) or read >= cached - block
-        return earlier if self._is_proven else None
 
 
 class UnreportedWrites:
@@ -319,8 +280,8 @@ class ClientHashes:
     """The hashes that the client recorded of its latest request in each cache."""
 
     def __init__(self) -> None:
-        self._latest: dict[_Cache, tuple[int, PromptHashes]] = {}  # the number of a turn, and its hashes
-        self._rewritten: set[_Cache] = set()  # those whose history was replaced since, as the log says
+        self._latest: dict[CacheKey, tuple[int, PromptHashes]] = {}  # the number of a turn, and its hashes
+        self._rewritten: set[CacheKey] = set()  # those whose history was replaced since, as the log says
 
     def add(self, turn: Turn) -> None:
         """Remember a turn's hashes, and whether the log rewrote the history since earlier ones."""
@@ -382,7 +343,7 @@ class LoggedChanges:
         if self.waiting:
             turns = [*self.waiting, turn]
             self.waiting.clear()
-            changes = tuple([change for source in turns for change in without_model_change(source)])
+            changes = tuple([change for source in turns for change in without_change(source)])
             turn = replace(turn, changes=changes, signs=tuple([sign for source in turns for sign in source.signs]))
         if turn.basis is None or previous is None:
             return turn
@@ -397,6 +358,6 @@ class LoggedChanges:
         return turn
 
 
-def without_model_change(turn: Turn) -> tuple[Change, ...]:
-    """Return a turn's changes except one of the model, as it is compared with another turn than the previous one."""
-    return tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
+def without_change(turn: Turn, cause: str = Code.MODEL_CHANGED) -> tuple[Change, ...]:
+    """Return a turn's changes except one, if it is compared with another turn than the previous one."""
+    return tuple([change for change in turn.changes if change.cause != cause])
