@@ -33,6 +33,7 @@ from lore.prefix.causes import find_causes
 from lore.prefix.overlap import PairSums, byte_size, compare_prompts, iterate_from
 from lore.prefix.purpose import begins_user_turn, last_user_texts
 
+NEAR = 0.15  # the share by which a place in tokens, estimated from bytes, may be wrong
 HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before its cost a day is reported
