@@ -135,6 +135,11 @@ def exchanges_of(http: Http) -> list[Judged]:
     requested_model = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
     if answer.model and answer.model != requested_model:
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
+    if answer.usage is None and (
+        http.failure or http.status == 0 or (http.status or 0) >= _REFUSED.start
+    ):  # 0: a browser's
+        said = (f"HTTP {http.status}" if http.status else "no response", _quote_failure(http))
+        call = replace(call, failure=": ".join(filter(None, said)))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
         with_cost(usage, http.cost), answer.verdict, began if http.at is None else http.answered,
@@ -190,15 +195,20 @@ def failure_of(http: Http) -> Problem | None:
 
     Nothing is returned for a failure that clients answer by sending the same request again.
     """
-    endpoint = endpoint_of(http.url, http.headers) or "the API"
+    endpoint, quote = endpoint_of(http.url, http.headers) or "the API", _quote_failure(http)
     if http.status is None and http.failure and not _TRANSIENT.search(http.failure[:_QUOTED]):
-        return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {_mask_and_shorten(http.failure)}")
+        return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {quote}")
     if http.status not in _REFUSED or http.status in _REPEATED:
         return None
-    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
     return Problem(
         Code.CALL_FAILED, f"{endpoint} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )
+
+
+def _quote_failure(http: Http) -> str:
+    """Return what the recorder or the API says about a failed call, masked and shortened."""
+    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
+    return "" if quote == "{}" else quote
 
 
 # The status of a failed call, which clients write into the message.
