@@ -27,7 +27,7 @@ from lore.formats.answers import (
     answer_of_stream,
     is_stream,
 )
-from lore.formats.bills import reconcile, with_cost
+from lore.formats.bills import input_of, reconcile, with_cost
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
 from lore.formats.documents import end_of_value
 from lore.formats.lines import TOO_DEEP, is_crowded, too_many
@@ -126,11 +126,10 @@ def exchanges_of(http: Http) -> list[Judged]:
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
     if http.status in (None, 200) and answer.usage is None and (status := _status_in(http.response)) is not None:
         http = replace(http, status=status)
-    usage = (
-        reconcile(answer.usage, http.usage, "the response", http.usage_label)
-        if http.usage_label
-        else reconcile(http.usage, answer.usage, "the record's usage", "its response")
-    )
+    if http.usage_label or input_of(http.usage) < input_of(answer.usage):  # the lower count is of a part
+        usage = reconcile(answer.usage, http.usage, "the response", http.usage_label or "the record's usage")
+    else:
+        usage = reconcile(http.usage, answer.usage, "the record's usage", "its response")
     call = _complete_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     requested_model = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
     if answer.model and answer.model != requested_model:
