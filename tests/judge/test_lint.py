@@ -141,6 +141,7 @@ def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
      "deferred-tool"),
     (claude({**entry("user", text()), "cache_control": MARK}), "message"),
     (claude(entry("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
+    (claude(entry("user", text(mark={"type": "default"}))), "type"),
     (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
         {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
     (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),

@@ -128,12 +128,8 @@ def _find_unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
         reason = None if segment is None else _reason(turn, rule, segment, at, value)
         if segment is None or reason is None:
             continue
-        detail = ""
-        if reason == "lifetime":
-            ttl = (raw_members(value) or {}).get("ttl", b"")
-            detail = printable(mask(ttl.decode("utf-8", "replace"))[:40])
-        elif reason == "section":
-            detail = segment.section
+        stated = (raw_members(value) or {}).get({"lifetime": "ttl"}.get(reason, reason), b"")  # as it is written
+        detail = segment.section if reason == "section" else printable(mask(stated.decode("utf-8", "replace"))[:40])
         yield _not_taken(turn, segment.section, segment.path, reason, detail, at, refuses=rule.refuses)
 
 
@@ -177,7 +173,10 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
             message = prompt.messages[message_start(prompt, at - len(prompt.head))]
             if (raw_members(message.json) or {}).get("role") == b'"assistant"':
                 return "not-input"
-    asks_lifetime = rule.lifetimes and (raw_members(value) or {}).get("ttl", b"null") != b"null"
+    members = raw_members(value) or {}
+    if rule.field == "cache_control" and members.get("type", b'"ephemeral"') != b'"ephemeral"':
+        return "type"  # the one that Anthropic's reference has
+    asks_lifetime = rule.lifetimes and members.get("ttl", b"null") != b"null"
     return "lifetime" if asks_lifetime and lifetime_of(value) not in rule.lifetimes else None
 
 
