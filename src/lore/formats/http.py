@@ -340,7 +340,8 @@ def status_of(raw: bytes) -> int | None:
 
 
 _SESSIONS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-affinity", "x-session-id")
-_ROUTE = "x-grok-conv-id"  # xAI asks the server that had the same value before (docs.x.ai, maximizing cache hits)
+# They select the server (docs.x.ai, maximizing cache hits; LangChain's reference of its Fireworks package)
+_ROUTES = ("x-grok-conv-id", "x-session-affinity")
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id", "authorization")
 _SENT_BY_ALL = {*_KEYS, "anthropic-version", "anthropic-beta"}  # without any, a recorder kept only some headers
 _ORGANISATIONS = ("anthropic-organization-id", "openai-organization")  # of responses, if the key is not recorded
@@ -365,11 +366,11 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     for beta in header.split(","):  # masked whole, since a credential may contain a comma
         betas.append(masked[start : start + len(beta)].strip())
         start += len(beta) + 1
-    route = visible_value(headers.get(_ROUTE, ""))
+    routes = (f"{name}: {value}" for name in _ROUTES if (value := visible_value(headers.get(name, ""))))
     return Call(
         endpoint, session, thread if thread != session else "", purpose, _visible_text(body, "previous_response_id"),
         tuple(filter(None, betas)) if _SENT_BY_ALL & headers.keys() else None, account_of(headers), status,
-        route=f"{_ROUTE}: {route}" if route else "",
+        route=next(routes, ""),
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def lacks_cache_key(turn: Turn, provider: str) -> bool:
     if provider not in ROUTING_KEYS or turn.prompt.params.get("prompt_cache_key", b"null") != b"null":
         return False
     has_headers = turn.call.betas is not None
-    return provider == "openai" or (has_headers and not turn.call.route)
+    return provider == "openai" or (has_headers and not turn.call.route.startswith(ROUTING_KEYS[provider]))
 
 
 def path_at(prompt: Prompt, at: int) -> str:
