@@ -113,6 +113,8 @@ def path_at(prompt: Prompt, at: int) -> str:
 # which breakpoints count
 
 
+_TYPES = (b'"ephemeral"', None)  # Anthropic's reference has only this one
+
 # For an API and model without a row: what every known API refuses.
 _ANY_API = BreakpointRule(
     apis=(), field="cache_control", sections=("tools", "system", "messages"), lifetimes=(300, 3600), longest_first=True,
@@ -174,8 +176,8 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
             if (raw_members(message.json) or {}).get("role") == b'"assistant"':
                 return "not-input"
     members = raw_members(value) or {}
-    if rule.field == "cache_control" and members.get("type", b'"ephemeral"') != b'"ephemeral"':
-        return "type"  # the one that Anthropic's reference has
+    if prompt.dialect != "bedrock" and rule.field == "cache_control" and members.get("type") not in _TYPES:
+        return "type"
     asks_lifetime = rule.lifetimes and members.get("ttl", b"null") != b"null"
     return "lifetime" if asks_lifetime and lifetime_of(value) not in rule.lifetimes else None
 
