@@ -162,7 +162,7 @@ class Chains:
         if likeness.latest_answer_keys(prompt) & self._reply_keys(chain):
             return True
         following = likeness.mark_answers(islice(prompt.messages.since(len(chain.prompt.messages)), ANSWER_SEGMENTS))
-        answer = [segment for segment, is_answer in takewhile(itemgetter(1), following)]
+        answer = (segment for segment, _ in takewhile(itemgetter(1), following))
         return any(likeness.reply_keys(segment.json, of_any_length=True) & chain.said for segment in answer)
 
     def _name_chain(self, request: _ChainRequest) -> str:
