@@ -372,6 +372,14 @@ def test_lint_and_check_name_one_kind():
     assert kinds == [{"unattributable"}] * 2
 
 
+@pytest.mark.parametrize(("hours", "found"), [((8, 8), {"LORE151", "LORE153"}), ((8, 20), set())])
+def test_clock_that_another_day_repeats_is_none(hours, found):
+    asked = body(words=LONG + "\nThe current time is 09:00:12.")
+    sent = {"url": "https://api.anthropic.com/v1/messages", "method": "POST", "body": asked}
+    put("a.jsonl", b"\n".join(dumps({"timestamp": f"2026-07-{day:02}T09:00:12Z", "request": sent}) for day in hours))
+    assert {code for code, _ in codes("lint", "a.jsonl")} == {code for code, _ in codes("check", "a.jsonl")} == found
+
+
 def test_lint_counts_further_warnings_of_one_kind():
     for number in range(4):
         put(f"d/{number}.jsonl", dumps(body(words=f"{LONG}{number}")) + b'\n{"model": "cla')

@@ -76,3 +76,14 @@ def test_llama_cpp_stream_has_timings_at_end():
 ])  # fmt: skip
 def test_impossible_timings_are_ignored(answer):
     assert answer_of(dumps(answer)).usage is None
+
+
+@each("last, doubt", [
+    ({"cache_read_input_tokens": 900}, ""),
+    ({"cache_read_input_tokens": 40}, "cache_read_input_tokens is 800, then 40 in one stream; the latter is used"),
+])  # fmt: skip
+def test_counter_that_falls_in_a_stream_is_named(last, doubt):
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 3, "cache_read_input_tokens": 800}}}
+    end = {"type": "message_delta", "usage": {**last, "output_tokens": 7}}
+    usage = answer_of_stream(b"".join(b"data: " + dumps(event) + b"\n\n" for event in (start, end))).usage
+    assert (usage.read_tokens, usage.contradiction) == (last["cache_read_input_tokens"], doubt)

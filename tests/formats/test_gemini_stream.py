@@ -67,7 +67,9 @@ def test_run_ending_with_call_keeps_tokens():
     call = {"type": "tool_use", "tool_name": "ls", "tool_id": "ls-1", "parameters": {}}
     finished = {"type": "tool_result", "tool_id": "ls-1", "status": "success", "output": "a.py"}
     tokens = {"total_tokens": 110, "input_tokens": 100, "output_tokens": 10, "cached": 0}
-    assert [end.usage is None for end in ends(run(call, finished, result(m=tokens)))] == [True, False]
+    unsplit = {"type": "result", "status": "success", "stats": tokens}
+    for end_of_run in (result(m=tokens), unsplit):
+        assert [end.usage is None for end in ends(run(call, finished, end_of_run))] == [True, False]
 
 
 def test_interrupted_run_has_its_last_answer():

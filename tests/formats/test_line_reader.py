@@ -94,6 +94,12 @@ def test_record_cut_by_line_feeds_is_whole():
     assert reasons(cut) == (["first", "one\n\nand\ntwo", "last"], ["LORE209"])
 
 
+@each("text", ["void f()\n{\n  x;\n}\nend", '{}\n{ }\n{\\"a\\": 1}\n\\"}', "\n".join(["if (a) { b(); }"] * 300)])
+def test_cut_record_may_hold_code(text):
+    cut = b'{"kind":"cache_reset","reason":"%b"}' % text.encode()
+    assert reasons(cut) == (["first", text.replace("\\", ""), "last"], ["LORE209"])
+
+
 @each("text", ["one\ttwo", "one\x07two", "one\ttwo\nthree"])
 def test_control_characters_in_text_are_read(text):
     record = b'{"kind":"cache_reset","reason":"%b"}' % text.encode()

@@ -120,3 +120,16 @@ def test_two_counters_of_reads_that_disagree_are_named():
     assert (found.uncached_tokens, found.read_tokens) == (36, 64)
     assert found.contradiction == "0 cached_tokens and 64 prompt_cache_hit_tokens of one prompt; 64 are used"
     assert not usage_of_object({**usage, "prompt_tokens_details": {"cached_tokens": 64}}).contradiction
+
+
+@pytest.mark.parametrize(("counts", "doubt"), [
+    ({"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36}, ""),
+    ({"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 6},
+     "70 tokens of cache hits and misses, 100 in the prompt"),
+    ({"total_tokens": 160}, ""), ({"total_tokens": 90}, "100 tokens in the prompt, 90 in all"),
+    ({"cached_tokens": 120, "total_tokens": 105},
+     "120 cached tokens are more than all 100 of the prompt, which the total counts"),
+    ({"cached_tokens": 120, "total_tokens": 225}, ""),
+])  # fmt: skip
+def test_parts_unlike_the_whole_are_a_contradiction(counts, doubt):
+    assert usage_of_object({"prompt_tokens": 100, "completion_tokens": 5, **counts}).contradiction == doubt

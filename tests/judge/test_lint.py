@@ -141,6 +141,7 @@ def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
      "deferred-tool"),
     (claude({**entry("user", text()), "cache_control": MARK}), "message"),
     (claude(entry("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
+    (claude(entry("user", text(mark={"type": "default"}))), "type"),
     (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
         {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
     (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
@@ -248,6 +249,8 @@ def test_fifth_breakpoint_is_a_defect():
     ("Time: 2026-07-14 09:00:12\nToday's date: 2026-07-14", ["LORE151", "LORE153", "LORE182 expected"]),
     ("<total_tokens>1500 tokens left</total_tokens>\n" * 2, ["LORE151", "LORE153"]),
     ("Version 2 of 2026-07-14 fixed bug 4711.", []),
+    ('Log lines look like {"timestamp": "2025-06-03T09:00:12Z"}.', []),
+    ("Format dates as ISO. Current time: 09:00:12", ["LORE151", "LORE153"]),
 ])  # fmt: skip
 def test_volatile_system_text_is_a_defect(words, codes):
     assert defect_codes(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes

@@ -318,6 +318,14 @@ def test_reply_joins_requests_that_name_other_sessions():
         assert chains_of(question, (body("Why?", assistant(answer), "And?"), exchange("key-2")))[1] == chain
 
 
+def test_short_reply_joins_only_right_after_its_question():
+    question = body("Why?"), exchange("key-1", output=dumps([assistant("Ok.")]))
+    for history, chain in (("Ok.", "main"), ("No.", "chain-2")):
+        assert chains_of(question, (body("Why?", assistant(history), "Go."), exchange("key-2")))[1] == chain
+    late = body("Why?", "Well?", assistant("Ok."), "Go."), exchange("key-2")
+    assert chains_of(question, late)[1] == "chain-2"
+
+
 def test_replies_are_joined_only_if_nothing_else_decides():
     joined_outputs = []
     chains = Chains(join=lambda output: joined_outputs.append(output) or b"")

@@ -11,7 +11,7 @@ from lore.model.codes import Problem
 from lore.model.turn import Exchange
 from lore.prefix.overlap import compare_prompts
 from lore.recording import requests
-from lore.recording.base import UnrecognisedError
+from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.opening import Options
 from lore.recording.requests import sort_by_time
 
@@ -163,3 +163,23 @@ def test_request_without_time_and_id_is_no_copy(tmp_path):
     record = {"request": body, "response": {"usage": {"input_tokens": 1, "output_tokens": 1}}}
     (tmp_path / "s.jsonl").write_text(json.dumps(record) + "\n")
     assert [turn.response_id for turn in Options().open(str(tmp_path / "s.jsonl")).turns()] == [None]
+
+
+@each("statuses, said", [
+    ((529, 429), ["no request was answered (2 recorded): HTTP 429: Busy."]), ((429, 200), []),
+    ((0,), ["no request was answered (1 recorded): no response"]),
+])  # fmt: skip
+def test_recording_without_an_answer_says_why(tmp_path, statuses, said):
+    bodies = {200: {"id": "msg_1"}, 0: {}}
+    records = [
+        {
+            "request": {**ASKED, "max_tokens": status + 1},
+            "response": bodies.get(status, {"error": {"message": "Busy."}}),
+            "status": status,
+        }
+        for status in statuses
+    ]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    problems = Problems()
+    assert len(list(Options().open(str(tmp_path / "s.jsonl"), problems).turns())) == len(statuses)
+    assert [problem.message for problem in problems.kept] == said

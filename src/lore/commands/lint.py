@@ -23,7 +23,7 @@ from lore.commands.check import context_of
 from lore.errors import LoreError
 from lore.judge.findings import finding as make_finding
 from lore.judge.policy import Ruling
-from lore.judge.requests.lint import Linter, Outlook, is_refused
+from lore.judge.requests.lint import NEW_EACH_TIME, Linter, Outlook, is_refused
 from lore.judge.totals import is_unjudged, judge_problems, list_unjudged
 from lore.model.canonical import encode
 from lore.model.cause import Place
@@ -116,7 +116,6 @@ _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble P
 _NUMBERS = str.maketrans("", "", "0123456789")
 _ORDER = ("error", "warning", "note")
 _UNCACHED = (Code.BREAKPOINTS_MISSING, Code.BREAKPOINT_NOT_TAKEN)
-_NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 
 
 def _lint(
@@ -161,6 +160,7 @@ class _LintedRequest(NamedTuple):
     body: bytes  # empty if it continues another request: offsets in it alone would be wrong
     stakes: Mapping[str, int | None] = MappingProxyType({})  # tokens, by finding code; None: a note, or unknown
     refused: bool = False  # the provider refuses it
+    texts: Mapping[str, bytes] = MappingProxyType({})  # keys of text that should be new in each request, by code
 
 
 class _TopFinding(NamedTuple):
@@ -168,7 +168,8 @@ class _TopFinding(NamedTuple):
 
     finding: Finding
     requests: int  # in which it was seen
-    where: Served = Served("", "")  # who serves the request
+    where: Served  # who serves the request
+    texts: set[bytes]  # keys of text that should be new in each request
 
 
 class _Lint:
@@ -215,7 +216,7 @@ class _Lint:
         self.unjudged += list_unjudged(kept, count)
         for fault in judge_problems(problems.kept, problems.counts, place, count):
             if finding := self._decide(fault, ruling):
-                self._found[finding.code, place.path] = {place.path: _TopFinding(finding, 0)}
+                self._found[finding.code, place.path] = {place.path: _TopFinding(finding, 0, Served("", ""), set())}
 
     def result(self) -> LintResult:
         """Return the findings so far, in words."""
@@ -223,7 +224,11 @@ class _Lint:
             path: set[str]().union(*rows) if all(rows) else set[str]() for path, rows in self._blocking.items()
         }
         findings: list[Finding] = []
-        for files in self._found.values():
+        for found in self._found.values():
+            files = {
+                path: entry for path, entry in found.items()
+                if not entry.texts or not all(map(self._linter.is_frozen, entry.texts))
+            }  # fmt: skip
             failing = {
                 path: entry._replace(finding=replace(entry.finding, severity="error"))
                 for path, entry in files.items()
@@ -278,6 +283,7 @@ class _Lint:
     def _examine(self, request: _LintedRequest, place: Place, ruling: Ruling) -> _LintedRequest:
         """Add the findings about a request; of each kind and place, keep the one with most at stake."""
         stakes: dict[str, int | None] = {}
+        texts: dict[str, bytes] = {}
         refused = False
         for broken in self._linter.defects(request.turn):
             at = _offsets(request.body, request.turn, broken.path, broken.text, broken.start)
@@ -298,13 +304,14 @@ class _Lint:
             json_path = (finding.json_path or "").translate(_NUMBERS)
             key = finding.code, finding.kind, broken.evidence.fix_detail(), json_path
             files = self._found.setdefault(key, {})
-            top = files.get(finding.path)
-            if top is None or (finding.stake_tokens or 0) > (top.finding.stake_tokens or 0):
-                count = 1 if top is None else top.requests + 1
-                files[finding.path] = _TopFinding(finding, count, served_by(request.turn))
-            else:
-                files[finding.path] = top._replace(requests=top.requests + 1)
-        return request._replace(stakes=stakes, refused=refused)
+            top = files.get(finding.path) or _TopFinding(finding, 0, served_by(request.turn), set())
+            if key_of_text := self._linter.note_sent(request.turn, broken):
+                texts[finding.code] = key_of_text
+                top.texts.add(key_of_text)
+            if (finding.stake_tokens or 0) > (top.finding.stake_tokens or 0):
+                top = top._replace(finding=finding, where=served_by(request.turn))
+            files[finding.path] = top._replace(requests=top.requests + 1)
+        return request._replace(stakes=stakes, refused=refused, texts=texts)
 
     def _decide(self, finding: Finding, ruling: Ruling) -> Finding | None:
         """Apply the settings to a finding. Return None, and count it, if they remove it."""
@@ -320,6 +327,9 @@ class _Lint:
         return outlook
 
     def _row(self, request: _LintedRequest, place: Place) -> LintRequest:
+        frozen = {code for code, key in request.texts.items() if self._linter.is_frozen(key)}
+        stakes = {code: stake for code, stake in request.stakes.items() if code not in frozen}
+        request = request._replace(stakes=stakes)
         turn, outlook = request.turn, self._predict(request, place)
         where, path = outlook.where, place.of(turn).path
         places = [(mark, _offsets(request.body, turn, mark.path)) for mark in outlook.marks]
@@ -354,7 +364,7 @@ def _blocking(request: _LintedRequest, outlook: Outlook) -> set[str]:
     Nothing would be cached, or text that changes in each request precedes everything that would be.
     """
     if outlook.cached:
-        return {code for code in _NEW_EACH_TIME if (request.stakes.get(code) or 0) >= outlook.cached}
+        return {code for code in NEW_EACH_TIME if (request.stakes.get(code) or 0) >= outlook.cached}
     return {code for code in _UNCACHED if outlook.cached == 0 and request.stakes.get(code) is not None}
 
 

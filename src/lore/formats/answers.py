@@ -193,6 +193,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     """
     whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
     usage, ended, model = dict[str, Any](), False, ""
+    fallen = dict[str, tuple[int, int]]()  # counts of a later event that are lower, though they are cumulative
     for number, raw in enumerate(events):
         members = raw_members(raw) if not number or _TELLING.search(raw) is not None else None
         if members is None:
@@ -215,6 +216,11 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
                 tokens = sum(count for count in cached if type(count) is int)
                 if tokens and type(usage.get("input_tokens")) is int:
                     usage["input_tokens"] = max(0, usage["input_tokens"] - tokens)
+            fallen |= {
+                name: (usage[name], count) for name, count in later.items()
+                if name.startswith("cache_") and type(count) is int and type(usage.get(name)) is int
+                and count < usage[name] and "iterations" not in later
+            }  # fmt: skip
             usage.update(later)
         ended = ended or b'"finishReason"' in raw or b'"finish_reason"' in raw
         if inner and "response" in members:
@@ -222,8 +228,12 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             response_id = whole.response_id or response_id
     if "promptTokenCount" in usage and not ended:  # Gemini counts cached tokens in its last event
         usage.setdefault("cachedContentTokenCount", None)
+    billed = whole.usage or usage_of_object(usage)
+    if billed is not None and fallen and not billed.contradiction:
+        text = ", ".join(f"{name} is {first:,}, then {last:,}" for name, (first, last) in fallen.items())
+        billed = replace(billed, contradiction=f"{text} in one stream; the latter is used")
     return ParsedAnswer(
-        whole.usage or usage_of_object(usage), response_id, whole.verdict or verdict, created=whole.created,
+        billed, response_id, whole.verdict or verdict, created=whole.created,
         provider=provider or whole.provider, edits=whole.edits if edits is None else edits, model=model,
     )  # fmt: skip
 

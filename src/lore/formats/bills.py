@@ -206,6 +206,7 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
         rest = uncached - (read or 0) - (write or 0)
         if (family.includes_cached or sums_whole) and rest >= 0:  # else the input excludes cached tokens after all
             uncached = rest
+    disagreeing = _describe_sums(usage, family, read) if family.includes_cached else ""
     output = output if thought is None else (output or 0) + thought
     minutes = hour = None
     if family is _PI:
@@ -219,9 +220,10 @@ def usage_of_object(usage: dict[str, Any]) -> Usage | None:
     found, contradiction = _with_terms(Usage(*counts), usage), _describe_impossible(usage)
     if family is _GEMINI and (tool := _first_count(usage, details, _TOOL_USE)):
         found = replace(found, iterations=(Usage(tool, 0, 0, 0, kind="tool_use_prompt"),))
-    if len(set(reads.values())) > 1 and not contradiction:
+    if len(set(reads.values())) > 1:
         stated = " and ".join(f"{count:,} {name}" for name, count in reads.items())
-        contradiction = f"{stated} of one prompt; {read or 0:,} are used"
+        disagreeing = f"{stated} of one prompt; {read or 0:,} are used"
+    contradiction = contradiction or disagreeing
     found = replace(found, contradiction=contradiction) if contradiction else found
     stated = usage.get("cost", usage.get("total_cost"))  # OpenRouter's; other gateways'
     ticks = usage.get("cost_in_usd_ticks")  # xAI's (docs.x.ai, cost tracking, 2026-11)
@@ -297,10 +299,8 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
     """
     if used is None or other is None:
         return other if used is None else used
-    inputs = [sum(count or 0 for count in (usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
-              for usage in (used, other)]  # fmt: skip
     counts = (
-        ("input", *inputs), ("read", used.read_tokens, other.read_tokens),
+        ("input", input_of(used), input_of(other)), ("read", used.read_tokens, other.read_tokens),
         ("written", used.write_tokens, other.write_tokens), ("output", used.output_tokens, other.output_tokens),
     )  # fmt: skip
     differing = [
@@ -312,6 +312,15 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
     here, there = _join_counts(differing)
     text = f"{here} tokens in {used_from}, {there} in {other_from}; the former are used"
     return replace(used, contradiction="; ".join(filter(None, (used.contradiction, text))))
+
+
+def input_of(usage: Usage | None) -> int:
+    """Return the tokens of the whole prompt, unknown counts as 0."""
+    return (
+        0
+        if usage is None
+        else sum(map(int, filter(None, (usage.uncached_tokens, usage.read_tokens, usage.write_tokens))))
+    )
 
 
 def _join_counts(differing: list[tuple[str, int, int]]) -> tuple[str, str]:
@@ -407,6 +416,25 @@ def _describe_impossible(usage: dict[str, Any]) -> str:
             elif type(value) in (str, bool) and name.lower().endswith("tokens"):
                 faults[f"{cut_masked(name, 60)} is not a number"] = None
     return _join_words(islice(faults, _NAMED)) if faults else ""
+
+
+def _describe_sums(usage: dict[str, Any], family: _Family, read: int | None) -> str:
+    """Describe counts of a prompt that are more than the whole, or parts that do not add up to it; empty without any.
+
+    A total may be more than input and output: Gemini and xAI leave reasoning out of the output.
+    """
+    whole, output = (_first_count(usage, {}, names) for names in (family.input, family.output))
+    total = _count_at(usage, "total_tokens")
+    parts = [_count_at(usage, f"prompt_cache_{name}_tokens") for name in ("hit", "miss")]  # DeepSeek's reference
+    if whole is None:
+        return ""
+    if None not in parts and (both := sum(map(int, filter(None, parts)))) != whole:
+        return f"{both:,} tokens of cache hits and misses, {whole:,} in the prompt"
+    if total is not None and total < whole:
+        return f"{whole:,} tokens in the prompt, {total:,} in all"
+    if (read or 0) > whole and total == whole + (output or 0):
+        return f"{read:,} cached tokens are more than all {whole:,} of the prompt, which the total counts"
+    return ""
 
 
 def _reads_by_name(usage: dict[str, Any], details: dict[str, Any]) -> dict[str, int]:

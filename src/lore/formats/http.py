@@ -27,7 +27,7 @@ from lore.formats.answers import (
     answer_of_stream,
     is_stream,
 )
-from lore.formats.bills import reconcile, with_cost
+from lore.formats.bills import input_of, reconcile, with_cost
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
 from lore.formats.documents import end_of_value
 from lore.formats.lines import TOO_DEEP, is_crowded, too_many
@@ -127,15 +127,19 @@ def exchanges_of(http: Http) -> list[Judged]:
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
     if http.status in (None, 200) and answer.usage is None and (status := _status_in(http.response)) is not None:
         http = replace(http, status=status)
-    usage = (
-        reconcile(answer.usage, http.usage, "the response", http.usage_label)
-        if http.usage_label
-        else reconcile(http.usage, answer.usage, "the record's usage", "its response")
-    )
+    if http.usage_label or input_of(http.usage) < input_of(answer.usage):  # the lower count is of a part
+        usage = reconcile(answer.usage, http.usage, "the response", http.usage_label or "the record's usage")
+    else:
+        usage = reconcile(http.usage, answer.usage, "the record's usage", "its response")
     call = _complete_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     requested_model = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
     if answer.model and answer.model != requested_model:
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
+    if answer.usage is None and (
+        http.failure or http.status == 0 or (http.status or 0) >= _REFUSED.start
+    ):  # 0: a browser's
+        said = (f"HTTP {http.status}" if http.status else "no response", _quote_failure(http))
+        call = replace(call, failure=": ".join(filter(None, said)))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
         with_cost(usage, http.cost), answer.verdict, began if http.at is None else http.answered,
@@ -191,15 +195,20 @@ def failure_of(http: Http) -> Problem | None:
 
     Nothing is returned for a failure that clients answer by sending the same request again.
     """
-    endpoint = endpoint_of(http.url, http.headers) or "the API"
+    endpoint, quote = endpoint_of(http.url, http.headers) or "the API", _quote_failure(http)
     if http.status is None and http.failure and not _TRANSIENT.search(http.failure[:_QUOTED]):
-        return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {_mask_and_shorten(http.failure)}")
+        return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {quote}")
     if http.status not in _REFUSED or http.status in _REPEATED:
         return None
-    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response))).rstrip(".")
     return Problem(
         Code.CALL_FAILED, f"{endpoint} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )
+
+
+def _quote_failure(http: Http) -> str:
+    """Return what the recorder or the API says about a failed call, masked and shortened."""
+    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
+    return "" if quote == "{}" else quote
 
 
 # The status of a failed call, which clients write into the message.
@@ -332,7 +341,8 @@ def status_of(raw: bytes) -> int | None:
 
 
 _SESSIONS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-affinity", "x-session-id")
-_ROUTE = "x-grok-conv-id"  # xAI asks the server that had the same value before (docs.x.ai, maximizing cache hits)
+# They select the server (docs.x.ai, maximizing cache hits; LangChain's reference of its Fireworks package)
+_ROUTES = ("x-grok-conv-id", "x-session-affinity")
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id", "authorization")
 _SENT_BY_ALL = {*_KEYS, "anthropic-version", "anthropic-beta"}  # without any, a recorder kept only some headers
 _ORGANISATIONS = ("anthropic-organization-id", "openai-organization")  # of responses, if the key is not recorded
@@ -357,11 +367,11 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     for beta in header.split(","):  # masked whole, since a credential may contain a comma
         betas.append(masked[start : start + len(beta)].strip())
         start += len(beta) + 1
-    route = visible_value(headers.get(_ROUTE, ""))
+    routes = (f"{name}: {value}" for name in _ROUTES if (value := visible_value(headers.get(name, ""))))
     return Call(
         endpoint, session, thread if thread != session else "", purpose, _visible_text(body, "previous_response_id"),
         tuple(filter(None, betas)) if _SENT_BY_ALL & headers.keys() else None, account_of(headers), status,
-        route=f"{_ROUTE}: {route}" if route else "",
+        route=next(routes, ""),
     )  # fmt: skip
 
 

@@ -52,8 +52,9 @@ _STUBS = 32  # objects without an end after which the search in a damaged line i
 _PRINTED = pattern(rb'\{[ \t\r]?\n[ \t\r\n]*"')  # a record that is printed over several lines
 _BLANKS = 1024  # bytes at the end of a piece in which a brace that ends it is looked for
 _HELD = 2 * 1024 * 1024  # a piece that ends with a brace is extended up to this length
-_BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
-_BROKEN_BYTES = 1024 * 1024  # of such a record
+_BROKEN_BYTES = 1024 * 1024  # of a record that raw line feeds cut into lines
+_BROKEN_ENDS = 100  # lines that may end such a record
+_QUOTE = pattern(rb'(?<!\\)(?:\\\\)*+"')  # not escaped: the other lines of a text have none
 _FIRST = 64  # records by which a file is recognised
 _DAMAGED = 1_000  # problems after which the search for them ends
 _PIECE = 16 * 1024  # bytes that are read at a time in this search
@@ -347,6 +348,7 @@ class LineReader(TextReader):
         self._latest = b""  # the latest whole record, until `_keys` is made of it
         self._keys: Iterable[str] = ()  # of a whole record before the damaged line
         self._broken: list[Line] = []  # damaged lines that may be the parts of one record
+        self._ends = 0  # of them, those that could have ended it
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data) if self.reads_arrays else (b"", data)
@@ -387,7 +389,8 @@ class LineReader(TextReader):
             yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", records.place)
 
     def read_line(self, line: Line) -> Sequence[Read]:
-        reads = self._read_whole(line)
+        is_text = bool(self._broken) and b'"' not in line.data  # `{}` in the text of a broken record is none
+        reads = None if is_text else self._read_whole(line)
         if reads is None:
             return self._join_broken(line) if self._broken else self._read_damaged(line)
         self._latest = line.data
@@ -447,19 +450,19 @@ class LineReader(TextReader):
 
         Before the reads of any other line, the lines in `_broken` are reported as unreadable.
         """
-        lines = [*self._broken, line]
-        size = line.byte + len(line.data) - lines[0].byte
-        if not line.data or size > _BROKEN_BYTES:
+        first = self._broken[0]
+        if not line.data or line.byte + len(line.data) - first.byte > _BROKEN_BYTES or self._ends > _BROKEN_ENDS:
             return [*self._give_up_broken(), *self._read_damaged(line)]
-        later_lines = (b"\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
-        whole = lines[0].data + b"".join(later_lines)  # also with the feeds of blank lines
-        is_end = line.data.rstrip(SPACE).endswith(b"}")
-        if is_end and (reads := self._read_cut(lines[0], whole, len(lines))) is not None:
-            self._broken = []
-            return reads
-        is_part = line.data[:1] != b"{" and not line.is_torn and not self._find_whole(line)
-        if is_part and len(lines) < _BROKEN_LINES:
-            self._broken = lines
+        if line.data.rstrip(SPACE).endswith(b"}") and _QUOTE.search(line.data) is not None:
+            self._ends += 1
+            lines = [*self._broken, line]
+            later_lines = (b"\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
+            whole = first.data + b"".join(later_lines)  # also with the feeds of blank lines
+            if (reads := self._read_cut(first, whole, len(lines))) is not None:
+                self._broken, self._ends = [], 0
+                return reads
+        if _OPENING.match(line.data) is None and not line.is_torn and not self._find_whole(line):
+            self._broken.append(line)
             return ()
         return [*self._give_up_broken(), *self._read_damaged(line)]
 
@@ -476,7 +479,7 @@ class LineReader(TextReader):
 
     def _give_up_broken(self) -> list[Read]:
         """Empty `_broken`; return the problems of its lines."""
-        lines, self._broken = self._broken, []
+        lines, self._broken, self._ends = self._broken, [], 0
         return [read for line in lines for read in self._unreadable(line)]
 
     def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:

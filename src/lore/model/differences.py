@@ -382,7 +382,7 @@ Difference: TypeAlias = (
 Unmarkable: TypeAlias = Literal[
     "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache", "section",
     "model", "other-api", "inside-result", "called-by-code",
-    "automatic-lifetime",
+    "automatic-lifetime", "type",
 ]  # fmt: skip
 # Text that programs write into prompts and that often differs in the next request, session or project.
 VaryingKind: TypeAlias = Literal[
@@ -400,6 +400,7 @@ _NO_EFFECT: dict[Unmarkable, str] = {
     "message": "a cache breakpoint is set on a message instead of its content",
     "not-input": "a cache breakpoint is set on output of the model",
     "lifetime": "a cache breakpoint asks for a lifetime that does not exist",
+    "type": "a cache breakpoint has a type other than ephemeral",
     "automatic-cache": "this model's cache is automatic and ignores breakpoints",
     "section": "this model accepts no cache breakpoint in this section",
     "model": "this model accepts no cache breakpoints",

@@ -268,6 +268,7 @@ class Call(Struct, frozen=True, gc=False, omit_defaults=True):
     betas: tuple[str, ...] | None = None  # beta features that a header asks for; None: no headers were recorded
     account: str = ""  # a digest of the key that the request was sent with, never the key
     status: int | None = None  # HTTP status of the response
+    failure: str = ""  # why there was no answer; empty if there may be one
     answered_by: str = ""  # who answered through a gateway: a provider's name or a host
     deployment: str = ""  # the gateway's own name for the model that it asked
     region: str = ""  # of Azure's resource that answered; several may be behind one endpoint

@@ -14,7 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from itertools import chain as chained
-from itertools import count, islice
+from itertools import count, islice, takewhile
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -59,6 +60,7 @@ class _KnownChain(Struct, eq=False):
     response: str = ""  # the id of the latest response
     answer: bytes | None = None  # the last answer of the model in the latest request
     reply: Output | likeness.ReplyKeys = b""  # the response to the latest request, or its keys once they are decoded
+    said: likeness.ReplyKeys = frozenset()  # keys of its texts of any length, then
 
     @property
     def prompt(self) -> Prompt:
@@ -152,7 +154,16 @@ class Chains:
         if not isinstance(chain.reply, frozenset):
             raw = chain.reply if isinstance(chain.reply, bytes) else self._join(chain.reply)
             chain.reply = likeness.reply_keys(raw) if raw else frozenset()
+            chain.said = likeness.reply_keys(raw, of_any_length=True) if raw else frozenset()
         return chain.reply
+
+    def _holds_reply(self, chain: _KnownChain, prompt: Prompt) -> bool:
+        """Return whether a request repeats the recorded reply: a long one anywhere, any right after the messages."""
+        if likeness.latest_answer_keys(prompt) & self._reply_keys(chain):
+            return True
+        following = likeness.mark_answers(islice(prompt.messages.since(len(chain.prompt.messages)), ANSWER_SEGMENTS))
+        answer = (segment for segment, _ in takewhile(itemgetter(1), following))
+        return any(likeness.reply_keys(segment.json, of_any_length=True) & chain.said for segment in answer)
 
     def _name_chain(self, request: _ChainRequest) -> str:
         """Name a new chain. In a session that works with tools, a request without them is a side call."""
@@ -285,7 +296,7 @@ class Chains:
             # or the request the recorded reply, as a client may name another session (a cache key) in each request
             if is_session or any(map(likeness.is_model_message, previous_messages)):
                 return chain
-            if likeness.latest_answer_keys(request.prompt) & self._reply_keys(chain):
+            if self._holds_reply(chain, request.prompt):
                 return chain
         return None
 

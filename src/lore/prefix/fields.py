@@ -42,7 +42,7 @@ _FIELDS: dict[str, str] = {
         "context_management", "anthropic_beta", "betas", "mcp_servers", "cachedContent",
         "cached_content", "prompt_cache_key", "output_config", "additionalModelRequestFields", "truncation",
         "x-grok-conv-id", "container.skills", "prompt.id", "prompt.version", "prompt.variables", "cache_salt",
-        "extra_key",
+        "extra_key", "x-session-affinity",
     ), Code.REQUEST_FEATURES_CHANGED),
     **dict.fromkeys((
         "response_format", "output_format", "text.format", "output_config.format", "generationConfig.responseSchema",
@@ -112,7 +112,8 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     costs = _COSTS[family]
     changes = [*_find_field_changes(previous.params, current.params)]
     (name, _, before), (_, _, after) = (call.route.partition(": ") for call in (previous_call, current_call))
-    changes += [(name, encode(before), encode(after))] if before and after and before != after else []
+    is_rerouted = before and after and before != after and family in ("", "xai")  # the others ignore such headers
+    changes += [(name, encode(before), encode(after))] if is_rerouted else []
     all_causes: list[Cause] = []
     for path, old, new in changes:
         field, _, member = path.partition(".")

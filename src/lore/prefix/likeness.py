@@ -287,8 +287,11 @@ def answer_keys(prompt: Prompt, start: int) -> ReplyKeys:
     return frozenset[int]().union(*(reply_keys(segment.json) for segment, is_answer in marked if is_answer))
 
 
-def reply_keys(raw: bytes) -> ReplyKeys:
-    """Return hashes of texts (48 characters or more) and ids (16) in JSON, 64 at most; empty if it is not JSON."""
+def reply_keys(raw: bytes, *, of_any_length: bool = False) -> ReplyKeys:
+    """Return hashes of texts (48 characters or more) and ids (16) in JSON, 64 at most; empty if it is not JSON.
+
+    `of_any_length`: return hashes of what the model said instead, which alone identifies no conversation.
+    """
     keys: set[int] = set()
     try:
         waiting: list[tuple[str, object]] = [("", decode(raw))]
@@ -302,6 +305,8 @@ def reply_keys(raw: bytes) -> ReplyKeys:
             waiting += [(key, element) for element in cast("list[object]", value)]
         elif isinstance(value, str):
             text = value.strip()
-            if len(text) >= (_DISTINCT_ID if key in _ID_MEMBERS else DISTINCT):
+            if of_any_length:
+                keys.update([hash(text)] if text and key in ("", "text", "content") else ())
+            elif len(text) >= (_DISTINCT_ID if key in _ID_MEMBERS else DISTINCT):
                 keys.add(hash(text))
     return frozenset(keys)

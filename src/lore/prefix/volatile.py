@@ -169,7 +169,9 @@ LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 DIGITS = pattern(r"\d+(?:[.,:]\d+)*")
 EXAMPLES = pattern(r"(?is)<examples?>.{0,8000}?</examples?>")
-EXAMPLE = pattern(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
+_EXAMPLE = r"(?i)\b(?:e\.g\.|for example|example|such as|format|like)"
+EXAMPLE, SUPPOSED = pattern(_EXAMPLE), pattern(rf"{_EXAMPLE}|\b(?:if|suppose|imagine)\b")
+SENTENCE_END = pattern(r"\n|(?<!e\.g)[.!?]\s+(?=[A-Z]|\Z)")
 
 # Text that is new in each request, whether or not it changed yet. The signs begin with a letter that stands for itself,
 # so that they are found at the speed of a search for it; the patterns are searched around them.
@@ -319,7 +321,8 @@ def find_volatile_word(text: str) -> tuple[str, str] | None:
     for what, find_signs, form in _VOLATILE:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
             match = form.search(text, max(0, at - _BEFORE_SIGN), at + _AFTER_SIGN)
-            if match is not None and not (form is CURRENT_TIME and EXAMPLE.search(match.group())):
+            before = "" if match is None else text[max(0, match.start() - _BEFORE_SIGN) : match.start()]
+            if match is not None and not SUPPOSED.search(SENTENCE_END.split(before)[-1] + match.group()):
                 return what, match.group()
     return None
 

@@ -85,10 +85,11 @@ class RequestRecording(Recording):
 
     def exchanges(self) -> Iterator[tuple[Exchange, Turn | None]]:
         """Yield recorded requests, each with its turn, or None if its dialect is unknown; raises as `turns` does."""
-        requests, names = 0, set[object]()
+        requests, failed, failure, names = 0, 0, "", set[object]()
         for read in sort_by_time(self.reads()) if self._sorts else self.reads():
             if isinstance(read.value, Exchange):
                 requests += 1
+                failed, failure = failed + bool(read.value.call.failure), read.value.call.failure or failure
                 # a provider never gives an id twice; mocks do, but not at one time
                 if (name := _record_name(read.value)) is not None and name in names:
                     copied = Problem(Code.DUPLICATE_UUID, "a request that is recorded twice; passed over")
@@ -96,6 +97,9 @@ class RequestRecording(Recording):
                     continue
                 names.add(name)
                 yield read.value, self.turn(read, read.value)
+        if requests == failed > 0 and not self.problems.counts[Code.CALL_FAILED, self.shown]:
+            text = f"no request was answered ({requests:,} recorded): {failure}"
+            self.problems.add(Problem(Code.CALL_FAILED, text), self.shown)
         if not requests and row_of(self.reader.name).measures:
             if not self.measures:
                 raise UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)

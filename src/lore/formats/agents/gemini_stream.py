@@ -39,7 +39,7 @@ class _StreamTokens(Struct, frozen=True, gc=False):
     cached: int | None = None
 
 
-class _StreamStats(Struct, frozen=True, gc=False):
+class _StreamStats(_StreamTokens, frozen=True, gc=False):
     models: dict[str, _StreamTokens] = {}
 
 
@@ -165,8 +165,9 @@ class GeminiStream(PrintedRun):
                 if record.severity == "error":
                     session.signal(Sign("api-error"))
             case "result":
-                models = record.stats.models if record.stats is not None else {}
-                self.end_run([_usage_of(model, tokens) for model, tokens in models.items()])
+                stats = record.stats
+                counts = [] if stats is None else [*stats.models.items()] or [(self.model, stats)]
+                self.end_run([_usage_of(model, tokens) for model, tokens in counts if tokens.input_tokens is not None])
             case kind:
                 session.keep_unknown("unknown record type", kind)
 
@@ -182,7 +183,7 @@ class GeminiStream(PrintedRun):
         self._messages = 0
 
 
-def _usage_of(model: str, tokens: _StreamTokens) -> e.Usage:
+def _usage_of(model: str | None, tokens: _StreamTokens) -> e.Usage:
     """Return the counts of a model's requests in the run, whose output includes thoughts."""
     thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
     output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.counts import cached, pause_between, prompt_tokens, sent_tokens
+from lore.cache.counts import cached, prompt_tokens, sent_tokens
 from lore.cache.rules import MOST, least_cached, minimum_tokens
 from lore.judge.findings import finding
 from lore.judge.pairs.pair import Pair
@@ -35,9 +35,6 @@ _VOLATILE: dict[str, Varies] = {
 }  # fmt: skip
 # Rules of `lint` that estimate from one request: the next request of the chain is better evidence.
 _SHOWN_BY_NEXT = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOINTS_FAR_APART)
-# Rules about text that should be new in each request.
-_NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
-_MINUTE = 60.0  # seconds after which a running clock shows another time
 _NUMBERS = str.maketrans("", "", "0123456789")
 
 
@@ -111,6 +108,7 @@ class Laws:
             has_cache = least_cached(self._rules(), turn) < MOST
             for broken in request_laws.volatile_head(prompt, self._labels) if has_cache else ():
                 self._is_volatile = True
+                self._linter.note_sent(turn, broken)
                 self._count(turn, broken)
         self._find_in_messages(turn, same)
         self._find_missing_breakpoints(turn, pair)
@@ -163,15 +161,12 @@ class Laws:
             self._breaches[key] = replace(known, latest=turn, times=known.times + 1)
 
     def _is_frozen(self, breach: _Breach) -> bool:
-        """Return whether the last request repeats text of the head that should be new in each request."""
-        first, last, broken = breach.turn, self._last, breach.broken
-        if broken.code not in _NEW_EACH_TIME or last is None or last is first or broken.at < 0:
-            return False
-        text, pause = first.prompt.segment_at(broken.at), pause_between(first, last)
-        is_clock = isinstance(broken.evidence, VolatileText) and broken.evidence.what == "a clock"
-        if text is None or (is_clock and (pause is None or pause < _MINUTE)):
-            return False
-        return any(part.path == text.path and part.data == text.data for part in last.prompt.head)
+        """Return whether a request of any chain repeats text of the head that should be new in each request."""
+        key, last = self._linter.note_sent(breach.turn, breach.broken), self._last
+        text = breach.turn.prompt.segment_at(breach.broken.at) if key else None
+        if text is not None and last is not None and text.data in [part.data for part in last.prompt.head]:
+            self._linter.note_sent(last, breach.broken, breach.turn)
+        return self._linter.is_frozen(key)
 
     def _find_below_minimum(self, turn: Turn) -> None:
         """Count the requests with breakpoints, as long as all of them are too short to be cached."""

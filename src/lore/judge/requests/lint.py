@@ -12,6 +12,7 @@ that share it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +44,9 @@ FEWEST_TEXT = 256  # tokens after an image that are worth caching
 DOUBT = 2.0  # an estimate is off by less than this factor
 _HEADS = 64  # heads that are remembered
 _BY_SESSION = ("date", "directory")  # usually frozen for a session
+# Rules about text that should be new in each request.
+NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
+_MINUTE = 60.0  # seconds after which a running clock shows another time
 _SAYS_FROZEN = "will not update during the conversation"  # Claude Code, of its git status
 SECOND = 30.0  # seconds after the first request: no cache forgets so soon
 NEAR = 1.35  # an estimate may be too high by this factor
@@ -222,8 +226,31 @@ class Linter:
     ) -> None:  # fmt: skip
         self._rules, self._labels, self._cache, self._count = rules, labels, cache, count
         self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[laws.Broken]] = {}
+        # By digest of a text: the time (or size of the prompt) with which it was first sent; None: also with another.
+        self._sent: dict[bytes, float | None] = {}
         if cache is not None:
             cache_named(cache)  # an unknown name raises before anything is read
+
+    def note_sent(self, turn: Turn, broken: laws.Broken, found_in: Turn | None = None) -> bytes:
+        """Remember when text that should be new in each request was sent; return its key, empty for another rule.
+
+        The text is that of `found_in`, if the turn has it at another place.
+        """
+        has_text = broken.code in NEW_EACH_TIME and broken.at >= 0
+        part = (found_in or turn).prompt.segment_at(broken.at) if has_text else None
+        if part is None:
+            return b""
+        is_clock = isinstance(broken.evidence, d.VolatileText) and broken.evidence.what == "a clock"
+        key, now = blake2b(part.data, digest_size=16).digest(), turn.answered_at if turn.at is None else turn.at
+        place = now if is_clock else float(len(turn.prompt))  # the id or count of another prompt differs at once
+        if place is not None and (first := self._sent.setdefault(key, place)) is not None:
+            is_later = abs(place - first) >= (_MINUTE if is_clock else 1)
+            self._sent[key] = None if is_later else first
+        return key
+
+    def is_frozen(self, key: bytes) -> bool:
+        """Return whether a text was sent again when it should have been another one: an example is no clock."""
+        return self._sent.get(key, 0.0) is None
 
     def defects(self, turn: Turn) -> list[laws.Broken]:
         """Return the rules that a request breaks, each with its cost; its usage only limits the sizes (`sized_of`)."""

@@ -101,7 +101,7 @@ def lacks_cache_key(turn: Turn, provider: str) -> bool:
     if provider not in ROUTING_KEYS or turn.prompt.params.get("prompt_cache_key", b"null") != b"null":
         return False
     has_headers = turn.call.betas is not None
-    return provider == "openai" or (has_headers and not turn.call.route)
+    return provider == "openai" or (has_headers and not turn.call.route.startswith(ROUTING_KEYS[provider]))
 
 
 def path_at(prompt: Prompt, at: int) -> str:
@@ -112,6 +112,8 @@ def path_at(prompt: Prompt, at: int) -> str:
 
 # which breakpoints count
 
+
+_TYPES = (b'"ephemeral"', None)  # Anthropic's reference has only this one
 
 # For an API and model without a row: what every known API refuses.
 _ANY_API = BreakpointRule(
@@ -128,12 +130,8 @@ def _find_unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
         reason = None if segment is None else _reason(turn, rule, segment, at, value)
         if segment is None or reason is None:
             continue
-        detail = ""
-        if reason == "lifetime":
-            ttl = (raw_members(value) or {}).get("ttl", b"")
-            detail = printable(mask(ttl.decode("utf-8", "replace"))[:40])
-        elif reason == "section":
-            detail = segment.section
+        stated = (raw_members(value) or {}).get({"lifetime": "ttl"}.get(reason, reason), b"")  # as it is written
+        detail = segment.section if reason == "section" else printable(mask(stated.decode("utf-8", "replace"))[:40])
         yield _not_taken(turn, segment.section, segment.path, reason, detail, at, refuses=rule.refuses)
 
 
@@ -177,7 +175,10 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
             message = prompt.messages[message_start(prompt, at - len(prompt.head))]
             if (raw_members(message.json) or {}).get("role") == b'"assistant"':
                 return "not-input"
-    asks_lifetime = rule.lifetimes and (raw_members(value) or {}).get("ttl", b"null") != b"null"
+    members = raw_members(value) or {}
+    if prompt.dialect != "bedrock" and rule.field == "cache_control" and members.get("type") not in _TYPES:
+        return "type"
+    asks_lifetime = rule.lifetimes and members.get("ttl", b"null") != b"null"
     return "lifetime" if asks_lifetime and lifetime_of(value) not in rule.lifetimes else None
 
 
