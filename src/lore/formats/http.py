@@ -207,7 +207,7 @@ def failure_of(http: Http) -> Problem | None:
 
 def _quote_failure(http: Http) -> str:
     """Return what the recorder or the API says about a failed call, masked and shortened."""
-    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
+    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response))).rstrip(".")
     return "" if quote == "{}" else quote
 
 

@@ -114,7 +114,6 @@ def path_at(prompt: Prompt, at: int) -> str:
 
 
 _TYPES = (b'"ephemeral"', None)  # Anthropic's reference has only this one
-
 # For an API and model without a row: what every known API refuses.
 _ANY_API = BreakpointRule(
     apis=(), field="cache_control", sections=("tools", "system", "messages"), lifetimes=(300, 3600), longest_first=True,
