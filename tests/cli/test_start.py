@@ -43,8 +43,8 @@ def lore_modules(modules):
 
 
 @pytest.mark.parametrize(("as_json", "most", "never"), [
-    ((), 121, NEVER | {"typer", "difflib", "shlex", "pkgutil"}),
-    (("--json",), 124, NEVER | {"lore.recording.agents.logs"}),
+    ((), 122, NEVER | {"typer", "difflib", "shlex", "pkgutil"}),
+    (("--json",), 125, NEVER | {"lore.recording.agents.logs"}),
 ], ids=["text", "json"])  # fmt: skip
 def test_checking_one_small_file_imports_few_modules(tmp_path, as_json, most, never):
     modules, _ = imported("check", str(SMALL), *as_json, home=tmp_path)

@@ -21,9 +21,9 @@ def started_session(**options: Any) -> Session:
     session = Session(**{"version": "2.1.17", "model": OPUS, "ttl": SHORT, **options})
     session.ask("Look at the project.")
     session.answer(16_000, 10_000, 10, calls=("Read",))
-    session.results("a line of output " * 40)
+    session.results("a line of output " * 600)
     session.answer(26_000, 3_000, 8, calls=("Read",))
-    session.results("a line of output " * 20)
+    session.results("a line of output " * 200)
     session.answer(29_000, 1_000, 8)
     session.wait(20)
     return session
@@ -141,7 +141,7 @@ def test_other_command_before_shorter_prompt_is_no_restart(ending, tmp_path):
     session = started_session()
     session.ask(ending)
     session.ask("Go on.")
-    session.answer(16_000, 4_000, 10)
+    session.answer(16_000, 12_000, 10)
     assert breaks(session, tmp_path) == [(4, "LORE117", "waste")]
 
 
@@ -290,7 +290,7 @@ def test_requests_of_two_loops_in_one_log_lose_nothing(alternates, expected, tmp
         (30_300 if alternates else 31_000, 3_000), (49_000, 300),
     ):  # fmt: skip
         session.answer(read, written, 8, calls=("Bash",))
-        session.results("a line of output " * 40)
+        session.results("a line of output " * 600)
         session.wait(20)
     assert breaks(session, tmp_path) == expected
 

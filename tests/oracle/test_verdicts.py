@@ -32,7 +32,7 @@ def answers(path: Path, *options: str) -> Answers:
     pairs = lore("diff-prefix", "--json", "--no-tokens", *options, str(path))
     assert simulated.code in (0, 2, 3), simulated.err  # 2: no line holds a request
     assert checked.code in (0, 1, 2, 3), checked.err
-    return Answers(simulated.json, checked.json, pairs.lines)
+    return Answers(simulated.json, checked.json, [row for row in pairs.lines if "error" not in row])
 
 
 @pytest.mark.corpus

@@ -166,7 +166,7 @@ def test_request_without_time_and_id_is_no_copy(tmp_path):
 
 
 @each("statuses, said", [
-    ((529, 429), ["no request was answered (2 recorded): HTTP 429: Busy."]), ((429, 200), []),
+    ((529, 429), ["no request was answered (2 recorded): HTTP 429: Busy"]), ((429, 200), []),
     ((0,), ["no request was answered (1 recorded): no response"]),
 ])  # fmt: skip
 def test_recording_without_an_answer_says_why(tmp_path, statuses, said):

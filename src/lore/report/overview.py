@@ -204,7 +204,8 @@ def write_groups(
     rows = list[tuple[str, ...]]()
     for group in visible_groups:
         few, recorded = few_counted(group), group.recorded_dollars or 0.0  # if lore's own cost is far too low
-        is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
+        is_partial = bool(few or group.at_least or group.unbilled) or group.dollars is None
+        is_more = is_partial and recorded > (group.dollars or 0.0)
         remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
         name = group.title or (week_of(group.name) if by == "week" else shorten_path(group.name, home, 40))
         rows.append((

@@ -98,8 +98,8 @@ def format_loss(cause: Finding | results.CauseResult, *, is_part: bool = False) 
 def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
     """Return the heading and the text of a fix, such as ("fix (agent author)", "Sort the tools by name.")."""
     recording = CODES[Code.CLIENT_CAUSE_UNKNOWN]  # other causes that are only possible have its fixes
-    is_key_missing = finding.code in UNEXPLAINED and finding.actor == "author"
-    if (finding.code in _UNKNOWN and not is_key_missing) or finding.fix in (recording.fix, recording.fix_user):
+    names_key = finding.fix == CODES[Code.BILLED_READ_FELL].fixes["no-cache-key"]
+    if (finding.code in _UNKNOWN and not names_key) or finding.fix in (recording.fix, recording.fix_user):
         return "to find the cause", finding.fix
     if finding.fix.startswith("Nothing") or finding.actor == "provider":  # no one at the provider reads this
         return "what you can do", finding.fix

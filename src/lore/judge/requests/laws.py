@@ -62,7 +62,6 @@ class Laws:
         self._below: _Breach | None = None  # every request up to here was too short to be cached
         self._is_long = False  # a request was long enough to be cached, or its length is unknown
         self._unread, self._dollars = 0, None  # tokens not read for lack of a breakpoint, and their cost
-        self._repeats = False  # a request without a needed breakpoint repeats as much as could be cached
         self._tools = request_laws.ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._foreign: list[request_laws.Foreign] = []  # of the last request
@@ -133,7 +132,7 @@ class Laws:
             )  # fmt: skip
             # As in `lore lint`: an error if no request of the recording is cached; the first ones may be too short.
             is_each = breach.times == self._turns - breach.turn.number + 1
-            is_uncached = is_missing and self._repeats and not self._cached_chains and is_each
+            is_uncached = is_missing and not self._cached_chains and is_each
             yield replace(result, severity="error") if is_uncached else result
         codes = {code for code, _ in self._breaches}
         for broken in self._defects:
@@ -220,7 +219,6 @@ class Laws:
             return
         path = request_laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
         self._count(turn, request_laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
-        self._repeats = self._repeats or common >= missing.minimum
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
         if unread > 0 and not pair.is_break:
             self._unread += unread
