@@ -37,8 +37,11 @@ def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
     talk.turn(bill(read, 6_200), signs=(sign,))
     sign_code = SIGN_CODES[sign]
     assert talk.lead.code == (code if code and CODES[sign_code].section in ("tools", "system") else sign_code)
-    reasons = [(reason.count,
-        reason.limit) for reason in talk.lead.ruled_out if reason.reason.startswith(CODES[sign_code].name)]  # fmt: skip
+    reasons = [
+        (reason.count, reason.limit)
+        for reason in talk.lead.ruled_out
+        if reason.reason.startswith(CODES[sign_code].name)
+    ]
     assert reasons == ([(read, 12_000)] if talk.lead.code == "LORE301" else [])
 
 

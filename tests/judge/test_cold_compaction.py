@@ -18,8 +18,8 @@ OTHER = "You are a summarization assistant. Be complete."
 
 def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, **fields):
     total = 9_200
-    verdicts, _ = judged(folder, call(0, asks(*TALK[:-2]), usage(0, 8_500)), call(10, asks(*TALK), usage(8_500,
-        500)), call(at, asks(*messages, **fields), usage(read, total - read), url=url))  # fmt: skip
+    verdicts, _ = judged(folder, call(0, asks(*TALK[:-2]), usage(0, 8_500)), call(10, asks(*TALK), usage(8_500, 500)),
+        call(at, asks(*messages, **fields), usage(read, total - read), url=url))  # fmt: skip
     return verdicts[2]
 
 
@@ -68,8 +68,8 @@ def test_summary_request_sharing_the_head_reads_it(tmp_path):
 
 def test_cold_summary_has_tokens_and_cost_of_warm(tmp_path):
     """A summary of half a conversation could not have read all of it; its prompt had cost a tenth, were it warm."""
-    verdicts, _ = judged(tmp_path, call(0, asks(*TALK[:-2]), usage(0, 8_500)), call(10, asks(*TALK), usage(8_500,
-        500)), call(20, asks(*TALK[4:], ASKED, tools=(), system=OTHER), usage(0, 0, 4_000)))  # fmt: skip
+    verdicts, _ = judged(tmp_path, call(0, asks(*TALK[:-2]), usage(0, 8_500)), call(10, asks(*TALK), usage(8_500, 500)),
+        call(20, asks(*TALK[4:], ASKED, tools=(), system=OTHER), usage(0, 0, 4_000)))  # fmt: skip
     assert break_codes(verdicts[2]) == ["LORE171"]
     evidence = verdicts[2].causes[0].evidence
     assert (evidence.cached_tokens, evidence.warm_tokens, verdicts[2].lost_tokens) == (9_000, 4_000, 4_000)
@@ -110,8 +110,12 @@ def marked_at(place):
 ], ids=["no more than a block", "in front", "at the same place", "behind"])  # fmt: skip
 def test_summary_request_reads_to_an_early_breakpoint(tmp_path, place, read, codes):
     """A client left its breakpoint in front of the last result, and paid for that result again at each compaction."""
-    verdicts, _ = judged(tmp_path, call(0, asks(*TALK[:-2]), usage(0, 5_000)), call(10, asks(*TALK), usage(5_000,
-        4_000)), call(20, marked_at(place), usage(read, 0, 9_200 - read)))  # fmt: skip
+    verdicts, _ = judged(
+        tmp_path,
+        call(0, asks(*TALK[:-2]), usage(0, 5_000)),
+        call(10, asks(*TALK), usage(5_000, 4_000)),
+        call(20, marked_at(place), usage(read, 0, 9_200 - read)),
+    )
     assert break_codes(verdicts[2])[:1] == codes
     if codes:
         assert verdicts[2].causes[0].evidence.differs == ("breakpoints",)

@@ -39,8 +39,12 @@ def test_columns_without_usage_or_verdict_show_only_bytes():
     assert (
         columns.bytes == f"the prompt continues: it begins with all {diff.bytes.previous:,} bytes of the previous one"
     )
-    assert (columns.billed, columns.verdict, columns.agree, columns.dispute) == ("not recorded", "none recorded",
-        None, None)  # fmt: skip
+    assert (columns.billed, columns.verdict, columns.agree, columns.dispute) == (
+        "not recorded",
+        "none recorded",
+        None,
+        None,
+    )
 
 
 def test_each_column_has_its_figures():

@@ -232,6 +232,10 @@ def test_client_that_omits_unread_thinking_is_expected(tmp_path, model, expected
     begin = text("user", "Find the bug. " * 400)
     use = {"role": "assistant", "content": [THOUGHT, TOOL_USE]}
     more = ({**use, "content": [TOOL_USE]}, RESULT, text("assistant", "It is the parser."), text("user", "Fix it."))
-    turns, _ = judged(tmp_path, call(0, asks(begin, model=model), usage(0, 9_000)), call(10, asks(begin, use, RESULT,
-        model=model), usage(9_000, 1_800)), call(40, asks(begin, *more, model=model), usage(9_000, 1_300)))  # fmt: skip
+    turns, _ = judged(
+        tmp_path,
+        call(0, asks(begin, model=model), usage(0, 9_000)),
+        call(10, asks(begin, use, RESULT, model=model), usage(9_000, 1_800)),
+        call(40, asks(begin, *more, model=model), usage(9_000, 1_300)),
+    )
     assert [(str(cause.code), cause.kind) for cause in turns[2].causes] == expected

@@ -37,8 +37,8 @@ def claude(*messages, system=None, **fields):
 
 
 def openai(model="gpt-5.4", **fields):
-    body = {"model": model, "prompt_cache_key": "k", "instructions": LONG, "input": [{"role": "user",
-        "content": "Go."}]}  # fmt: skip
+    body = {"model": model, "prompt_cache_key": "k", "instructions": LONG,
+        "input": [{"role": "user", "content": "Go."}]}  # fmt: skip
     return turn(parsed({**body, **fields}, "openai-responses"))
 
 

@@ -12,8 +12,12 @@ ALL, FEWER = ("ls", "cat", "grep"), ("ls", "cat")
 
 
 def test_returned_tools_are_compared_with_their_last_request(tmp_path):
-    verdicts, _ = judged(tmp_path, call(0, asks(*TWO, tools=ALL), usage(0, 8000)), call(10, asks(*THREE,
-        tools=FEWER), usage(0, 8100)), call(20, asks(*FOUR, tools=ALL), usage(8000, 400)))  # fmt: skip
+    verdicts, _ = judged(
+        tmp_path,
+        call(0, asks(*TWO, tools=ALL), usage(0, 8000)),
+        call(10, asks(*THREE, tools=FEWER), usage(0, 8100)),
+        call(20, asks(*FOUR, tools=ALL), usage(8000, 400)),
+    )
     assert [break_codes(verdict) for verdict in verdicts] == [[], ["LORE103"], []]
     assert [compared_turn(verdict) for verdict in verdicts] == [None, ("main", 1), ("main", 1)]
     assert verdicts[2].lost_tokens == 0
@@ -56,8 +60,12 @@ def test_interleaved_runs_are_compared_with_their_own(tmp_path):
 
 
 def test_retry_is_compared_with_last_answered_request(tmp_path):
-    verdicts, _ = judged(tmp_path, call(0, asks(ONE, tools=ALL), usage(0, 7000)), call(10, asks(*TWO, tools=FEWER),
-        None, status=529), call(12, asks(*TWO, tools=ALL), usage(7000, 200)))  # fmt: skip
+    verdicts, _ = judged(
+        tmp_path,
+        call(0, asks(ONE, tools=ALL), usage(0, 7000)),
+        call(10, asks(*TWO, tools=FEWER), None, status=529),
+        call(12, asks(*TWO, tools=ALL), usage(7000, 200)),
+    )
     assert [break_codes(verdict) for verdict in verdicts] == [[], [], []]
     assert compared_turn(verdicts[2]) == ("main", 1)
 
@@ -76,8 +84,8 @@ def test_copy_of_a_request_is_no_turn(tmp_path, name, codes):
 
 
 def twice_over(name):
-    calls = [call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO), usage(7000, 1200)), call(20, asks(*THREE),
-        usage(8200, 200))]  # fmt: skip
+    calls = [call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO), usage(7000, 1200)),
+        call(20, asks(*THREE), usage(8200, 200))]  # fmt: skip
     again = [
         {**exchange, "response": {**exchange["response"], "body": {**exchange["response"]["body"]}}}
         for exchange in calls

@@ -207,8 +207,12 @@ def automatic(first, second, usages, endpoint="api.openai.com/v1/chat/completion
     bodies = [dumps({"model": "gpt-5.1", "messages": messages}) for messages in (first, second)]
     call = Call(endpoint=endpoint)
     numbered_bodies = enumerate(zip(bodies, usages, strict=True), 1)
-    return pair(*(turn(parsed(json_body, "openai-chat"), n, usage=usage, call=call) for n, (json_body,
-        usage) in numbered_bodies))  # fmt: skip
+    return pair(
+        *(
+            turn(parsed(json_body, "openai-chat"), n, usage=usage, call=call)
+            for n, (json_body, usage) in numbered_bodies
+        )
+    )
 
 
 def message(text, role="user"):

@@ -29,8 +29,11 @@ def bill(total, read=0):
     (message_item("user", "Keep this."), SEAL, message_item("user", "Go on.")),
 ])  # fmt: skip
 def test_opaque_compaction_item_is_a_compaction(tmp_path, later_items):
-    verdicts, _ = judged(tmp_path, call(0, openai(message_item("user", LONG), prompt_cache_key="k"), bill(3000),
-        url=RESPONSES), call(10, openai(*later_items, prompt_cache_key="k"), bill(1100), url=RESPONSES))  # fmt: skip
+    verdicts, _ = judged(
+        tmp_path,
+        call(0, openai(message_item("user", LONG), prompt_cache_key="k"), bill(3000), url=RESPONSES),
+        call(10, openai(*later_items, prompt_cache_key="k"), bill(1100), url=RESPONSES),
+    )
     assert verdicts[1].turn.chain == "main"
     assert break_codes(verdicts[1]) == ["LORE125"]
     assert verdicts[1].causes[0].kind == "expected"
@@ -42,8 +45,8 @@ def test_opaque_compaction_item_is_a_compaction(tmp_path, later_items):
     ([], "LORE301"),
 ])  # fmt: skip
 def test_edits_reported_by_response_are_the_cause(tmp_path, edits, code):
-    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 9000)), call(10, asks(*TWO), usage(6000, 3100),
-        context_management={"applied_edits": edits}))  # fmt: skip
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 9000)),
+        call(10, asks(*TWO), usage(6000, 3100), context_management={"applied_edits": edits}))  # fmt: skip
     assert break_codes(verdicts[1]) == [code]
     if code == "LORE125":
         assert verdicts[1].causes[0].evidence.tokens == 3000

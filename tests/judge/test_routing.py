@@ -60,8 +60,8 @@ def test_each_provider_of_a_router_has_own_cache(tmp_path):
 def test_return_to_a_provider_leads_over_another_shape(tmp_path):
     """A client writes texts with a breakpoint as blocks, others not; the other provider's entry is missing."""
     questions = [f"{number}: " + "Find the bug. " * 500 for number in range(4)]
-    plain = [{"role": role, "content": words} for question in questions for role, words in (("user", question),
-        ("assistant", "Yes."))]  # fmt: skip
+    plain = [{"role": role, "content": words} for question in questions for role,
+        words in (("user", question), ("assistant", "Yes."))]  # fmt: skip
     talk = [[*plain[: 2 * size], text("user", questions[size])] for size in range(4)]
     calls = [("Anthropic", 0, 8_000), ("Google", 0, 9_000), ("Anthropic", 8_000, 3_000), ("Anthropic", 11_000, 2_000)]
     verdicts, _ = judged(tmp_path, *(
@@ -124,8 +124,8 @@ def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
 
 def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
     url = "https://llm.example.com/v1/messages"
-    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000), url=url, id="msg_bdrk_1"), call(10, asks(*TWO),
-        usage(0, 7200), url=url, id="msg_vrtx_2"))  # fmt: skip
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000), url=url, id="msg_bdrk_1"),
+        call(10, asks(*TWO), usage(0, 7200), url=url, id="msg_vrtx_2"))  # fmt: skip
     assert evidence(verdicts[1]) == RoutedElsewhere("bedrock", "vertex")
 
 
@@ -138,8 +138,8 @@ def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
     # a recording of one of several servers: 20 answers later its entry is out of reach, whatever the breakpoints
     between = [part for number in range(24) for part in tool_turn(f"{second}{number}", number)]
     start = (ONE, *tool_turn(f"{first}0"))
-    verdicts, _ = judged(tmp_path, call(0, asks(*start), usage(0, 7000)), call(10, asks(*start,
-        *tool_turn(f"{first}1"), *between), usage(0, 9000)))  # fmt: skip
+    verdicts, _ = judged(tmp_path, call(0, asks(*start), usage(0, 7000)),
+        call(10, asks(*start, *tool_turn(f"{first}1"), *between), usage(0, 9000)))  # fmt: skip
     assert break_codes(verdicts[1]) == ["LORE170"] if kind == "waste" else "LORE170" in break_codes(verdicts[1])
     assert verdicts[1].causes[0].kind == kind
     assert evidence(verdicts[1]).unreceived == 24
@@ -149,8 +149,8 @@ def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
 def test_old_responses_do_not_name_the_current_provider(tmp_path):
     """A conversation was moved to another provider: its old calls keep their ids, and all new ones are its own."""
     start = (ONE, *tool_turn("call_0"))
-    verdicts, _ = judged(tmp_path, call(0, asks(*start), usage(0, 7000)), call(10, asks(*start,
-        *tool_turn("toolu_1"), *tool_turn("toolu_2")), usage(0, 9000)))  # fmt: skip
+    verdicts, _ = judged(tmp_path, call(0, asks(*start), usage(0, 7000)),
+        call(10, asks(*start, *tool_turn("toolu_1"), *tool_turn("toolu_2")), usage(0, 9000)))  # fmt: skip
     assert (break_codes(verdicts[1]), verdicts[1].causes[0].kind) == (["LORE170"], "unattributable")
     assert evidence(verdicts[1]) == RoutedElsewhere(unreceived=1)
 
@@ -190,8 +190,8 @@ def test_lookback_is_the_cause_without_a_router(tmp_path):
     verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *many), usage(0, 9000)))
     assert break_codes(verdicts[1]) == ["LORE113"]
     between = [part for number in range(24) for part in tool_turn(f"tooluse_{number}", number)]
-    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *tool_turn("toolu_1"),
-        *between), usage(0, 9000)))  # fmt: skip
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(ONE, *tool_turn("toolu_1"), *between), usage(0, 9000)))  # fmt: skip
     assert break_codes(verdicts[1]) == ["LORE170"]
     assert not verdicts[1].causes[0].also
 
@@ -292,8 +292,11 @@ def test_alias_moved_to_another_snapshot_is_named(tmp_path, snapshots, read, cod
 
 def test_other_model_has_no_path(tmp_path):
     """The finding named the text that had changed, too."""
-    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(text("user",
-        "Find the bug. " * 60 + "!"), *TWO[1:], model="claude-opus-4-8"), usage(0, 7200)))  # fmt: skip
+    verdicts, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(text("user", "Find the bug. " * 60 + "!"), *TWO[1:], model="claude-opus-4-8"), usage(0, 7200)),
+    )
     results = [result for _, result in findings_of(verdicts[1].pair, Place("calls.jsonl"))]
     assert [(result.code, result.section, result.json_path) for result in results] == [("LORE119", "model", None)]
 

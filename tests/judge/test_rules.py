@@ -85,8 +85,11 @@ def test_fingerprint_accepts_lone_surrogates():
 
 def below_reuse(judged, limit):
     """Return the findings of a pair that its own causes do not give."""
-    return [verdict.finding for verdict in decide_pair(judged, PLACE,
-        Ruling(min_reuse=limit)) if verdict.finding.code == "LORE401"]  # fmt: skip
+    return [
+        verdict.finding
+        for verdict in decide_pair(judged, PLACE, Ruling(min_reuse=limit))
+        if verdict.finding.code == "LORE401"
+    ]
 
 
 def test_pair_below_the_budget_is_a_finding():

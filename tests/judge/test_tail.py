@@ -43,8 +43,13 @@ def replaced_tail(previous, current, dialect="anthropic"):
 
 def chat(*messages):
     roles = {"s": "system", "u": "user", "a": "assistant", "t": "tool", "d": "developer"}
-    return {"model": "gpt-5.1", "messages": [{"role": roles[role], "content": content} for role, _,
-        content in (message.partition(":") for message in messages)]}  # fmt: skip
+    return {
+        "model": "gpt-5.1",
+        "messages": [
+            {"role": roles[role], "content": content}
+            for role, _, content in (message.partition(":") for message in messages)
+        ],
+    }
 
 
 @pytest.mark.parametrize(("previous", "current", "path", "role"), [
@@ -100,8 +105,13 @@ def test_resent_request_with_other_end_lost_the_end(previous, current, path):
 
 def test_resent_request_with_same_end_has_no_tail():
     # the document after the changed words was taken for the tail, and 9,807 lost tokens for a note
-    assert (replaced_tail(body("x", assistant("y"), user("first A", "same", LONG)), body("x", assistant("y"),
-        user("first B", "same", LONG))) is None)  # fmt: skip
+    assert (
+        replaced_tail(
+            body("x", assistant("y"), user("first A", "same", LONG)),
+            body("x", assistant("y"), user("first B", "same", LONG)),
+        )
+        is None
+    )
 
 
 def test_tail_costs_at_most_the_billed_prompt():
