@@ -368,9 +368,13 @@ def test_model_is_next_after_a_paused_turn():
 def test_misspelled_parameter_names_the_nearest(name, nearest):
     with pytest.raises(MisuseError, match=nearest):
         Session("claude-opus-5", params={name: 1})
-    Session("claude-opus-5", params={"top_k": 1, "speed": "fast", "prune_thinking": True})
+    Session("claude-opus-5", params={"top_k": 1, "speed": "fast", "prune_thinking": True, "reasoning_format": "hidden"})
 
 
-def test_two_tools_of_one_name_are_refused():
+@pytest.mark.parametrize("tool", [
+    {"name": "grep", "input_schema": {}}, {"type": "function", "function": {"name": "grep"}},
+    {"toolSpec": {"name": "grep", "inputSchema": {"json": {}}}},
+])  # fmt: skip
+def test_two_tools_of_one_name_are_refused(tool):
     with pytest.raises(MisuseError, match="two tools have the name 'grep'"):
-        Session("claude-opus-5", tools=[{"name": "grep", "input_schema": {}}] * 2)
+        Session("claude-opus-5", tools=[tool] * 2)

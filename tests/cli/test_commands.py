@@ -303,6 +303,7 @@ def test_explain_lists_codes_that_begin_so(beginning):
 def test_explain_of_a_word_names_codes_with_it():
     assert lore("explain", "pauses").out == lore("explain", "LORE128").out
     assert "tool-result-rewritten" in lore("explain", "cleared").out
+    assert "LORE128" not in lore("explain", "s").out
 
 
 @pytest.mark.parametrize(

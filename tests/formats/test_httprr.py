@@ -45,3 +45,4 @@ def test_call_has_its_body_and_usage(answer):
 def test_other_calls_and_cut_traces_are_told_apart():
     assert exchanges(Httprr, trace(PLAIN, path="/v1/embeddings")) == []
     assert codes(Httprr, trace(PLAIN, PLAIN)[:-400]) == ["LORE202"]
+    assert codes(Httprr, trace(PLAIN) + b"\n" + trace(PLAIN)[len(START) :] + b"x") == ["LORE201"]

@@ -77,12 +77,13 @@ def test_documents_of_mocks_are_calls():
 
 
 def test_list_of_requests_before_their_responses_is_read():
-    first, second = copy.deepcopy(TEXT), copy.deepcopy(TEXT)
-    lists = {f"{side}s": [first[side], second[side]] for side in ("request", "response")}
+    first, second, last = copy.deepcopy(TEXT), copy.deepcopy(TEXT), copy.deepcopy(TEXT)
+    lists = {"requests": [first["request"], second["request"], last["request"]],
+             "responses": [first["response"], second["response"]]}  # fmt: skip
     data = yaml.safe_dump(lists, sort_keys=False).encode()
     assert recognise(data) is Vcr
     items = everything(Vcr(), data)
-    assert [(item.value.response_id, item.line) for item in items] == [("msg_1", 2), ("msg_1", 6)]
+    assert [(item.value.response_id, item.line) for item in items] == [("msg_1", 2), ("msg_1", 6), ("", 10)]
 
 
 PHP = call({"body": json.dumps(ASKED)}, {"body": json.dumps(SAID)})

@@ -41,11 +41,8 @@ def test_baseline_is_independent_of_order():
 
 def test_baseline_file_is_readable():
     entries = json.loads(baseline(*SOME))["findings"]
-    assert [(entry["path"], entry["code"], entry["count"]) for entry in entries] == [
-        ("a.jsonl", "LORE101", 2),
-        ("a.jsonl", "LORE101", 1),
-        ("b/c.jsonl", "LORE104", 1),
-    ]
+    assert [(entry["path"], entry["code"], entry["count"]) for entry in entries] == [("a.jsonl", "LORE101", 2),
+        ("a.jsonl", "LORE101", 1), ("b/c.jsonl", "LORE104", 1)]  # fmt: skip
     assert entries[0]["message"] == "date-in-prefix in messages"
     assert (entries[0]["json_path"], entries[0]["chain"]) == ("messages[].content[0].text", None)
     assert b"10:30" not in baseline(*SOME)

@@ -18,12 +18,8 @@ OTHER = "You are a summarization assistant. Be complete."
 
 def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, **fields):
     total = 9_200
-    verdicts, _ = judged(
-        folder,
-        call(0, asks(*TALK[:-2]), usage(0, 8_500)),
-        call(10, asks(*TALK), usage(8_500, 500)),
-        call(at, asks(*messages, **fields), usage(read, total - read), url=url),
-    )
+    verdicts, _ = judged(folder, call(0, asks(*TALK[:-2]), usage(0, 8_500)), call(10, asks(*TALK), usage(8_500, 500)),
+        call(at, asks(*messages, **fields), usage(read, total - read), url=url))  # fmt: skip
     return verdicts[2]
 
 
@@ -72,12 +68,8 @@ def test_summary_request_sharing_the_head_reads_it(tmp_path):
 
 def test_cold_summary_has_tokens_and_cost_of_warm(tmp_path):
     """A summary of half a conversation could not have read all of it; its prompt had cost a tenth, were it warm."""
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(*TALK[:-2]), usage(0, 8_500)),
-        call(10, asks(*TALK), usage(8_500, 500)),
-        call(20, asks(*TALK[4:], ASKED, tools=(), system=OTHER), usage(0, 0, 4_000)),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(*TALK[:-2]), usage(0, 8_500)), call(10, asks(*TALK), usage(8_500, 500)),
+        call(20, asks(*TALK[4:], ASKED, tools=(), system=OTHER), usage(0, 0, 4_000)))  # fmt: skip
     assert break_codes(verdicts[2]) == ["LORE171"]
     evidence = verdicts[2].causes[0].evidence
     assert (evidence.cached_tokens, evidence.warm_tokens, verdicts[2].lost_tokens) == (9_000, 4_000, 4_000)

@@ -42,11 +42,8 @@ def noted(verdicts):
     (True, (written(0, 0, 7000), written(7000, 0, 2600)), []),
 ], ids=["lost", "short write", "after the last breakpoint", "ttl is passed on", "kept"])  # fmt: skip
 def test_five_minute_write_loses_the_requested_hour(tmp_path, marked, bills, codes):
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, body(ONE, marked=marked), bills[0], url=GATEWAY),
-        call(10, body(*TWO, marked=marked), bills[1], url=GATEWAY),
-    )
+    verdicts, _ = judged(tmp_path, call(0, body(ONE, marked=marked), bills[0], url=GATEWAY),
+        call(10, body(*TWO, marked=marked), bills[1], url=GATEWAY))  # fmt: skip
     assert noted(verdicts) == codes
 
 

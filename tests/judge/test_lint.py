@@ -37,12 +37,8 @@ def claude(*messages, system=None, **fields):
 
 
 def openai(model="gpt-5.4", **fields):
-    body = {
-        "model": model,
-        "prompt_cache_key": "k",
-        "instructions": LONG,
-        "input": [{"role": "user", "content": "Go."}],
-    }
+    body = {"model": model, "prompt_cache_key": "k", "instructions": LONG,
+        "input": [{"role": "user", "content": "Go."}]}  # fmt: skip
     return turn(parsed({**body, **fields}, "openai-responses"))
 
 
@@ -250,7 +246,7 @@ def test_fifth_breakpoint_is_a_defect():
     ("<total_tokens>1500 tokens left</total_tokens>\n" * 2, ["LORE151", "LORE153"]),
     ("Version 2 of 2026-07-14 fixed bug 4711.", []),
     ('Log lines look like {"timestamp": "2025-06-03T09:00:12Z"}.', []),
-    ("Format dates as ISO. Current time: 09:00:12", ["LORE151", "LORE153"]),
+    ("Use ISO's format, if you like; current time: 09:00:12", ["LORE151", "LORE153"]),
 ])  # fmt: skip
 def test_volatile_system_text_is_a_defect(words, codes):
     assert defect_codes(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes

@@ -25,12 +25,8 @@ def test_returned_tools_are_compared_with_their_last_request(tmp_path):
 
 def test_last_request_is_compared_if_it_shares_more(tmp_path):
     edited = (*FOUR[:3], text("assistant", "It is in the lexer."), *FOUR[4:])
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 7000)),
-        call(10, asks(*FOUR), usage(7000, 1000)),
-        call(20, asks(*edited), usage(7000, 1000)),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(*FOUR), usage(7000, 1000)),
+        call(20, asks(*edited), usage(7000, 1000)))  # fmt: skip
     assert [compared_turn(verdict) for verdict in verdicts] == [None, ("main", 1), ("main", 2)]
     assert break_codes(verdicts[2]) == ["LORE100"]
 
@@ -88,11 +84,8 @@ def test_copy_of_a_request_is_no_turn(tmp_path, name, codes):
 
 
 def twice_over(name):
-    calls = [
-        call(0, asks(ONE), usage(0, 7000)),
-        call(10, asks(*TWO), usage(7000, 1200)),
-        call(20, asks(*THREE), usage(8200, 200)),
-    ]
+    calls = [call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO), usage(7000, 1200)),
+        call(20, asks(*THREE), usage(8200, 200))]  # fmt: skip
     again = [
         {**exchange, "response": {**exchange["response"], "body": {**exchange["response"]["body"]}}}
         for exchange in calls

@@ -271,13 +271,8 @@ def test_replaced_note_is_a_tail_with_its_cost(usages):
 def edited_at_the_end(words):
     """Return two requests: the second has another clock inside the same message, and continues."""
     first = [message(LONG, "system"), message("a"), message("12:00 " + words)]
-    return first, [
-        message(LONG, "system"),
-        message("a"),
-        message("12:01 " + words),
-        message("b", "assistant"),
-        message("c"),
-    ]
+    return first, [message(LONG, "system"), message("a"), message("12:01 " + words), message("b", "assistant"),
+        message("c")]  # fmt: skip
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
@@ -381,11 +376,8 @@ SPELLED = {
 def test_other_spelling_is_no_waste_if_all_read(how):
     """The provider tokenises decoded text, so the usage shows no loss; a finding was reported all the same."""
     diff = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
-    assert (codes(diff), leading_kind(diff), diff.is_break) == (
-        ["LORE112" if how == "shape" else "LORE106"],
-        "expected",
-        False,
-    )
+    assert (codes(diff), leading_kind(diff), diff.is_break) == (["LORE112" if how == "shape" else "LORE106"],
+        "expected", False)  # fmt: skip
     assert diff.causes[0].qualifiers == ("read-all-the-same",)
     assert lost_tokens(diff, diff.causes[0]) == (0, "recorded")
 

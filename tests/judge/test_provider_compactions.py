@@ -45,11 +45,8 @@ def test_opaque_compaction_item_is_a_compaction(tmp_path, later_items):
     ([], "LORE301"),
 ])  # fmt: skip
 def test_edits_reported_by_response_are_the_cause(tmp_path, edits, code):
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 9000)),
-        call(10, asks(*TWO), usage(6000, 3100), context_management={"applied_edits": edits}),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 9000)),
+        call(10, asks(*TWO), usage(6000, 3100), context_management={"applied_edits": edits}))  # fmt: skip
     assert break_codes(verdicts[1]) == [code]
     if code == "LORE125":
         assert verdicts[1].causes[0].evidence.tokens == 3000
@@ -101,11 +98,8 @@ def test_shrunk_prompt_with_truncation_was_cut_by_provider(tmp_path, fields, tot
 def test_reroute_leads_over_provider_edits(tmp_path, fields, response, strength, answered_by, code):
     """A router changed the cloud just when the provider was asked to clear: another cache holds nothing of either."""
     url = "https://openrouter.ai/api/v1/messages"
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(ONE, **fields), usage(0, 9000), url=url, provider="Anthropic"),
-        call(10, asks(*TWO, **fields), usage(0, 6000), url=url, provider=answered_by, **response),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE, **fields), usage(0, 9000), url=url, provider="Anthropic"),
+        call(10, asks(*TWO, **fields), usage(0, 6000), url=url, provider=answered_by, **response))  # fmt: skip
     assert break_codes(verdicts[1]) == [code]
     lead = verdicts[1].causes[0]
     edited = lead if code == "LORE125" else lead.also[0]

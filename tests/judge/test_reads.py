@@ -47,12 +47,8 @@ def foretold(monkeypatch):
 
 def test_first_turn_missing_another_chains_prefix_is_found():
     (finding,) = chain_findings([FIRST, SECOND, other()])
-    assert (finding.code, finding.kind, finding.severity, finding.chain) == (
-        "LORE304",
-        "unattributable",
-        "warning",
-        "side",
-    )
+    assert (finding.code, finding.kind, finding.severity, finding.chain) == ("LORE304", "unattributable", "warning",
+        "side")  # fmt: skip
     assert (finding.tokens, finding.confidence) == ("estimated", "rule")
     assert finding.lost_tokens == pytest.approx(3000, rel=0.1)
     assert isinstance(finding.evidence, ReadBelowForecast)
@@ -88,11 +84,8 @@ def test_first_answer_time_is_needed_within_a_minute():
 # made a prediction of 23,000 tokens where 3,000 are cached.
 def test_long_first_message_is_not_the_head():
     long = "word " * 16_000
-    turns = [
-        answered_turn(0, body(long), bill(0, 23_000)),
-        answered_turn(40, body(long, "1", "two"), bill(23_000, 30)),
-        answered_turn(180, body("another task"), bill(2_000, 1_000), "side"),
-    ]
+    turns = [answered_turn(0, body(long), bill(0, 23_000)), answered_turn(40, body(long, "1", "two"), bill(23_000, 30)),
+        answered_turn(180, body("another task"), bill(2_000, 1_000), "side")]  # fmt: skip
     assert chain_codes(turns) == []
 
 
@@ -113,17 +106,11 @@ def test_one_hour_entry_outlives_a_pause(write, usage, code, lost):
 
 
 def test_turn_without_usage_hides_no_fall():
-    turns = [
-        FIRST,
-        answered_turn(40, body("one", "1", "two"), None),
-        answered_turn(80, body("one", "1", "two", "2", "x"), bill(0, 3060)),
-    ]
+    turns = [FIRST, answered_turn(40, body("one", "1", "two"), None),
+        answered_turn(80, body("one", "1", "two", "2", "x"), bill(0, 3060))]  # fmt: skip
     (finding,) = chain_findings(turns)
-    assert (finding.code, finding.lost_tokens, finding.tokens) == (
-        "LORE304",
-        pytest.approx(3000, rel=0.05),
-        "estimated",
-    )
+    assert (finding.code, finding.lost_tokens, finding.tokens) == ("LORE304", pytest.approx(3000, rel=0.05),
+        "estimated")  # fmt: skip
 
 
 @pytest.mark.parametrize("confidence", ["ceiling", "rule"])

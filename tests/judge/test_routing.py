@@ -60,11 +60,8 @@ def test_each_provider_of_a_router_has_own_cache(tmp_path):
 def test_return_to_a_provider_leads_over_another_shape(tmp_path):
     """A client writes texts with a breakpoint as blocks, others not; the other provider's entry is missing."""
     questions = [f"{number}: " + "Find the bug. " * 500 for number in range(4)]
-    plain = [
-        {"role": role, "content": words}
-        for question in questions
-        for role, words in (("user", question), ("assistant", "Yes."))
-    ]
+    plain = [{"role": role, "content": words} for question in questions for role,
+        words in (("user", question), ("assistant", "Yes."))]  # fmt: skip
     talk = [[*plain[: 2 * size], text("user", questions[size])] for size in range(4)]
     calls = [("Anthropic", 0, 8_000), ("Google", 0, 9_000), ("Anthropic", 8_000, 3_000), ("Anthropic", 11_000, 2_000)]
     verdicts, _ = judged(tmp_path, *(
@@ -127,11 +124,8 @@ def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
 
 def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
     url = "https://llm.example.com/v1/messages"
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 7000), url=url, id="msg_bdrk_1"),
-        call(10, asks(*TWO), usage(0, 7200), url=url, id="msg_vrtx_2"),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000), url=url, id="msg_bdrk_1"),
+        call(10, asks(*TWO), usage(0, 7200), url=url, id="msg_vrtx_2"))  # fmt: skip
     assert evidence(verdicts[1]) == RoutedElsewhere("bedrock", "vertex")
 
 
@@ -144,11 +138,8 @@ def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
     # a recording of one of several servers: 20 answers later its entry is out of reach, whatever the breakpoints
     between = [part for number in range(24) for part in tool_turn(f"{second}{number}", number)]
     start = (ONE, *tool_turn(f"{first}0"))
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(*start), usage(0, 7000)),
-        call(10, asks(*start, *tool_turn(f"{first}1"), *between), usage(0, 9000)),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(*start), usage(0, 7000)),
+        call(10, asks(*start, *tool_turn(f"{first}1"), *between), usage(0, 9000)))  # fmt: skip
     assert break_codes(verdicts[1]) == ["LORE170"] if kind == "waste" else "LORE170" in break_codes(verdicts[1])
     assert verdicts[1].causes[0].kind == kind
     assert evidence(verdicts[1]).unreceived == 24
@@ -158,11 +149,8 @@ def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
 def test_old_responses_do_not_name_the_current_provider(tmp_path):
     """A conversation was moved to another provider: its old calls keep their ids, and all new ones are its own."""
     start = (ONE, *tool_turn("call_0"))
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(*start), usage(0, 7000)),
-        call(10, asks(*start, *tool_turn("toolu_1"), *tool_turn("toolu_2")), usage(0, 9000)),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(*start), usage(0, 7000)),
+        call(10, asks(*start, *tool_turn("toolu_1"), *tool_turn("toolu_2")), usage(0, 9000)))  # fmt: skip
     assert (break_codes(verdicts[1]), verdicts[1].causes[0].kind) == (["LORE170"], "unattributable")
     assert evidence(verdicts[1]) == RoutedElsewhere(unreceived=1)
 
@@ -170,11 +158,8 @@ def test_old_responses_do_not_name_the_current_provider(tmp_path):
 @pytest.mark.parametrize(("between", "codes"), [(True, ["LORE301"]), (False, ["LORE170"])])
 def test_answer_received_by_another_request_is_not_missing(tmp_path, between, codes):
     """An agent changes its system prompt for one request and back: that one received the answer between."""
-    calls = [
-        call(0, asks(ONE), usage(0, 7000)),
-        call(10, asks(*TWO, system="Other words. " * 400), usage(0, 7200)),
-        call(20, asks(*THREE), usage(0, 7400)),
-    ]
+    calls = [call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO, system="Other words. " * 400), usage(0, 7200)),
+        call(20, asks(*THREE), usage(0, 7400))]  # fmt: skip
     verdicts, _ = judged(tmp_path, *(calls if between else calls[::2]))
     assert break_codes(verdicts[-1]) == codes
     assert compared_turn(verdicts[-1]) == ("main", 1)
@@ -205,11 +190,8 @@ def test_lookback_is_the_cause_without_a_router(tmp_path):
     verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *many), usage(0, 9000)))
     assert break_codes(verdicts[1]) == ["LORE113"]
     between = [part for number in range(24) for part in tool_turn(f"tooluse_{number}", number)]
-    verdicts, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 7000)),
-        call(10, asks(ONE, *tool_turn("toolu_1"), *between), usage(0, 9000)),
-    )
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(ONE, *tool_turn("toolu_1"), *between), usage(0, 9000)))  # fmt: skip
     assert break_codes(verdicts[1]) == ["LORE170"]
     assert not verdicts[1].causes[0].also
 

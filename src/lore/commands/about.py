@@ -130,7 +130,7 @@ def explain(
             _show(f"- {meanings[0].strip()}\n", color)
             return 0
         # the beginning of a word of its name, or of the words that reports have for it
-        has_word = re.compile(rf"(?<![a-z]){re.escape(word.removesuffix('s'))}")
+        has_word = re.compile(rf"(?<![a-z]){re.escape(word[:3] + word[3:].removesuffix('s'))}")
         several = [code for code in CODES if code.startswith(beginnings)] or [
             code for code, row in CODES.items() if has_word.search(f"{row.name} {row.short} {row.short_unsure}".lower())
         ]

@@ -23,7 +23,7 @@ from lore.model import events as e
 from lore.model import items as i
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import members_at
 from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
 from lore.model.times import parse_timestamp
@@ -194,7 +194,9 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
             what = f"the class {tool.__name__}" if isinstance(tool, type) else kind_of(tool)
             raise MisuseError(f"{what} is among the tools", hint=_TOOL)
     encoded = tuple([object_json(tool, "tools") for tool in tools])
-    names = [text for tool in encoded if (text := (raw_members(bytes(tool)) or {}).get("name", b""))]
+    shapes = [members_at(tool) for tool in encoded]  # OpenAI's chat API and Bedrock put the name into a member
+    shapes = [members_at(tool, "function") or members_at(tool, "toolSpec") or tool for tool in shapes]
+    names = [tool["name"] for tool in shapes if "name" in tool]
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         raise MisuseError(
             f"two tools have the name {text_of(twice)!r}", hint="providers refuse a name that comes again"

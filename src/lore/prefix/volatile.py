@@ -169,8 +169,12 @@ LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 DIGITS = pattern(r"\d+(?:[.,:]\d+)*")
 EXAMPLES = pattern(r"(?is)<examples?>.{0,8000}?</examples?>")
-_EXAMPLE = r"(?i)\b(?:e\.g\.|for example|example|such as|format|like)"
-EXAMPLE, SUPPOSED = pattern(_EXAMPLE), pattern(rf"{_EXAMPLE}|\b(?:if|suppose|imagine)\b")
+EXAMPLE = pattern(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
+# Words before an example in its sentence; "Answer in JSON format, now it is 10:00:12" has a clock.
+SUPPOSED = pattern(
+    r"\b(?:e\.g\.|example|such as|looks? like|like (?:this|so)\b|suppose|imagine|if (?:the|it|today|now)\b)",
+    re.IGNORECASE,
+)
 SENTENCE_END = pattern(r"\n|(?<!e\.g)[.!?]\s+(?=[A-Z]|\Z)")
 
 # Text that is new in each request, whether or not it changed yet. The signs begin with a letter that stands for itself,
@@ -322,7 +326,8 @@ def find_volatile_word(text: str) -> tuple[str, str] | None:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
             match = form.search(text, max(0, at - _BEFORE_SIGN), at + _AFTER_SIGN)
             before = "" if match is None else text[max(0, match.start() - _BEFORE_SIGN) : match.start()]
-            if match is not None and not SUPPOSED.search(SENTENCE_END.split(before)[-1] + match.group()):
+            is_example = match is not None and EXAMPLE.search(match.group())
+            if match is not None and not is_example and not SUPPOSED.search(SENTENCE_END.split(before)[-1]):
                 return what, match.group()
     return None
 

@@ -53,12 +53,12 @@ _LIMITS = {
 _PARAMETERS = (
     "max_tokens", "max_completion_tokens", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_k",
     "min_p", "stop", "stop_sequences", "seed", "speed", "stream", "stream_options", "store", "metadata", "user",
-    "thinking", "thinking_config", "reasoning", "reasoning_effort", "verbosity", "tool_choice", "tool_config",
-    "parallel_tool_calls", "presence_penalty", "frequency_penalty", "repetition_penalty", "logprobs", "top_logprobs",
-    "logit_bias", "response_format", "response_mime_type", "response_schema", "response_json_schema", "service_tier",
-    "safety_settings", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "cache_control",
-    "cached_content", "context_management", "output_config", "inference_config", "extra_body", "extra_headers",
-    "extra_query", "betas",
+    "thinking", "thinking_config", "reasoning", "reasoning_effort", "reasoning_format", "verbosity", "tool_choice",
+    "tool_config", "parallel_tool_calls", "presence_penalty", "frequency_penalty", "repetition_penalty", "logprobs",
+    "top_logprobs", "logit_bias", "response_format", "response_mime_type", "response_schema", "response_json_schema",
+    "service_tier", "safety_settings", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+    "cache_control", "cached_content", "context_management", "output_config", "inference_config", "extra_body",
+    "extra_headers", "extra_query", "betas",
 )  # fmt: skip
 _ALL_LIMITS = frozenset(("max_tokens", "maxTokens", *(name for names in _LIMITS.values() for name in names)))
 

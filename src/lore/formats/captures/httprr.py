@@ -50,6 +50,8 @@ class Httprr:
                 yield problem(Code.TORN_LAST_LINE, "the trace ends inside a call", place)
             lengths = _LENGTHS.match(pending, needed)
             if lengths is None:
+                if pending[needed:].strip():
+                    yield problem(Code.UNREADABLE_LINE, "what follows is no call, so the rest is passed over", place)
                 return
             place = Line(place.number + pending.count(b"\n", 0, lengths.end()), place.byte + lengths.end(), b"")
             request, response = int(lengths[1]), int(lengths[2])

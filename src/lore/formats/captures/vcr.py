@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain as chained
+from itertools import repeat
 from typing import Any, ClassVar
 
 from lore.formats.base import Read
@@ -101,8 +102,9 @@ def _read_two_lists(data: bytes, pieces: Iterator[bytes], anchors: dict[str, byt
         yield problem(Code.CASSETTE_REFUSED, f"the cassette cannot be read: {error}", Line(1, 0, b""))
         return
     requests, responses = (array(lists.get(name, b"[]")) for name in ("requests", "responses"))
+    answers = chained(responses, repeat(b"null"))  # the last ones may be missing
     places = (Line(data.count(b"\n", 0, item.end()) + 1, item.end(), b"") for item in _ITEM.finditer(data))
-    for request, response, place in zip(requests, responses, places, strict=False):
+    for request, response, place in zip(requests, answers, places, strict=False):
         values = exchanges_of(call_in(Record({"request": request, "response": response})))
         yield from (placed(value, place) for value in values)
 
