@@ -353,7 +353,7 @@ def _remark(
 
 
 ADJUSTMENTS = (
-    Step((), corrections.blame_shape,
+    Step((), corrections.explain_by_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
     Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), corrections.mark_within_block,
          "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),
