@@ -90,7 +90,7 @@ class Tally(Struct, frozen=True):
         return Tally(self.times + 1, self.fell + fell)
 
 
-_FLOOR = 0.1  # reads that differ by at most this share end at the same place, which is always in the cache
+_FLOOR = 0.1  # reads that differ by at most this share are taken to end at the same place
 
 
 class PairFacts(Struct, frozen=True):
