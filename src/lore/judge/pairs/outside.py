@@ -38,7 +38,7 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if what the previous turn left in the cache had surely expired.
 
     If more was read than by the previous turn, what that one wrote was alive, unless it wrote entries of two lifetimes.
-    If the lifetime is unknown, the longest counts: an hour at breakpoints, else `_LONGEST`, except in `_KEEPS_FOR_DAYS`.
+    If the lifetime is unknown, the longest counts: at breakpoints an hour, else `_LONGEST` (not in `_KEEPS_FOR_DAYS`).
     """
     if facts.comparable and _outruns_previous(facts):
         return None
