@@ -208,8 +208,7 @@ def write_groups(
         remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
         name = group.title or (week_of(group.name) if by == "week" else shorten_path(group.name, home, 40))
         rows.append((
-            cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
-            short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
+            cost_of(group), f"{group.requests:,}", *_counts_of(group), share_read(group), rebilled_of(group),
             f"{name} ({remark})" if remark else name,
         ))  # fmt: skip
     head = f"{by}, local time" if by in _IN_TIME else by or ""
@@ -217,6 +216,12 @@ def write_groups(
     write_table((*_SUMS, TableColumn(head)), rows, out, notes=paths)
     if len(groups) > len(visible_groups):
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
+
+
+def _counts_of(group: results.Spending) -> list[str]:
+    """Return the counts of tokens; a dash for 0 if no request has recorded tokens."""
+    counts = group.uncached_tokens, group.read_tokens, group.write_tokens, group.output_tokens
+    return [short(count) if count or group.requests > group.unbilled else "-" for count in counts]
 
 
 def week_of(text: str) -> str:
@@ -432,7 +437,8 @@ def _write_actions(result: results.Overview, out: Console, choice: OverviewSelec
 def _describe_biggest(biggest: results.SpendingSession) -> str:
     """Return the title of the session that cost most, its project, days and cost, and the size of its prompts."""
     cost = money(biggest.dollars or 0.0, is_part=biggest.at_least)
-    size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
+    most = biggest.largest_prompt_tokens
+    size = "" if most is None else f"prompts up to {tokens_of(most)} tokens"
     days = " to ".join(dict.fromkeys(map(day_of, (biggest.at, biggest.latest_at or biggest.at))))
     facts = ", ".join(filter(None, (project_name(biggest.project or ""), days, cost, size)))
     return f"{biggest.title or 'without a title'} ({facts})"
