@@ -104,7 +104,7 @@ def test_almost_complete_reuse_is_not_shown_as_complete():
 
 def test_compacted_prompt_is_not_called_unrelated():
     compaction = msgspec.structs.replace(CAUSE, code="LORE125", kind="expected")
-    assert "prefix     replaced: " in compared(relation="unrelated", causes=[compaction])
+    assert "prefix     compacted: " in compared(relation="unrelated", causes=[compaction])
 
 
 def test_escapes_in_a_divergence_are_not_obeyed():

@@ -184,8 +184,8 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
         return f"unchanged as far as it is recorded ({lengths.left_bytes:,} bytes)"
     stable = lengths.left_bytes - lengths.left_tail_bytes
     ratio = "" if diff.reuse_ratio is None else f" ({format_share(diff.reuse_ratio)})"
-    # a compaction begins another prompt on purpose, which is not unrelated to the previous one
-    relation = "replaced" if any(cause.code == Code.COMPACTION for cause in diff.causes) else diff.relation
+    is_compacted = diff.relation == "unrelated" and any(cause.code == Code.COMPACTION for cause in diff.causes)
+    relation = "compacted" if is_compacted else diff.relation
     text = f"{relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"
     if lengths.common_prefix_tokens is not None:
         text += f", {lengths.common_prefix_tokens:,} of {lengths.left_tokens:,} tokens ({lengths.tokenizer})"
