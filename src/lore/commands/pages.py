@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,7 +30,7 @@ from lore.formats.registry import lacks_of
 from lore.judge.messages import MASKED
 from lore.judge.pairs.pair import Pair
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
-from lore.model.codes import Audience, Code, Problem
+from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.ledger import UnloggedWork
 from lore.model.results.overview import SpendingCause
@@ -49,7 +48,7 @@ from lore.recording.titles import title_of
 from lore.report.html.page import Intro, PageContent, introduce_overview, render_page, view_session
 from lore.report.plain import last_part
 from lore.report.redacted import CHANGES, digest, redacted, redacted_error
-from lore.report.sentences import cause_in_words, columns_result
+from lore.report.sentences import UNSURE, cause_in_words, columns_result
 from lore.run.checking.verdicts import CheckContext, audience_of, map_files
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import Simulation
@@ -100,22 +99,15 @@ def write_spending(
         title, project = ("", digest(first.project)) if redact else (sums.title or "", first.project)
         listed[sums.name] = PageSession(
             sums.name, "", project, {}, sums, [], [], title=title, began=first.at,
-            **_name_costliest(*_list_causes(causes, "user")),
+            **_name_costliest(causes.results("user", worded=cause_in_words)),
         )  # fmt: skip
     intro = introduce_overview(spending.result, spending.period.by("day"))
     context = CheckContext(options=ledgers.options, dated=ledgers.dated, redact=redact)
     write_pages(target, intro, spending.files, context, listed=listed, verbose=verbose, colour=colour)
 
 
-def _list_causes(sums: CauseSums, audience: Audience) -> tuple[list[SpendingCause], list[SpendingCause]]:
-    """Return the causes in words: those that are certain, and those that are not."""
-    certain, unsure = (sums.results(audience, unsure=unsure, worded=cause_in_words) for unsure in (False, True))
-    return certain, unsure
-
-
-def _name_costliest(*lists: list[SpendingCause]) -> dict[str, Any]:
-    """Return the fields of a session that name its causes, the costliest first."""
-    causes = sorted(chain.from_iterable(lists), key=lambda cause: -(cause.dollars or 0.0))
+def _name_costliest(causes: list[SpendingCause]) -> dict[str, Any]:
+    """Return the fields of a session that name its causes, which begin with the costliest."""
     words = [cause_in_words(replace(cause, names=[])).says for cause in causes[:1]]
     return {"codes": tuple(dict.fromkeys(cause.code for cause in causes)), "leading": "".join(words)}
 
@@ -366,13 +358,14 @@ class _Reading:
     def result(self) -> PageSession:
         """Return the page of the turns that were read."""
         audience = audience_of(self._recording, self._context.audience)
-        causes, unexplained = _list_causes(self._causes, audience)
+        causes = self._causes.results(audience, worded=cause_in_words)
         spending = replace(self._sums.result(self._session.path), **sum_absent(self._works))
         all_times = (turn.simulated.at for turns in self._chains.values() for turn in turns)
         return replace(
             self._session, format=self._recording.reader.name, spending=spending,
-            chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,
-            unexplained=unexplained, lacks=self._lacks,
+            chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)),
+            causes=[cause for cause in causes if cause.kind != UNSURE],
+            unexplained=[cause for cause in causes if cause.kind == UNSURE], lacks=self._lacks,
             began=min((at for at in all_times if at is not None), default=None),
-            **_name_costliest(causes, unexplained),
+            **_name_costliest(causes),
         )  # fmt: skip

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE, is_part, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.codes import SEVERITY, CauseKind, Code
+from lore.model.events import SUMMED_COUNTS
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.ledger import UnknownPart
 from lore.model.results import overview as results
@@ -207,8 +208,10 @@ def write_groups(
         is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
         remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
         name = group.title or (week_of(group.name) if by == "week" else shorten_path(group.name, home, 40))
+        counts = (getattr(group, name) for name in SUMMED_COUNTS)
+        tokens = [short(count) if count or group.requests > group.unbilled else "-" for count in counts]
         rows.append((
-            cost_of(group), f"{group.requests:,}", *_counts_of(group), share_read(group), rebilled_of(group),
+            cost_of(group), f"{group.requests:,}", *tokens, share_read(group), rebilled_of(group),
             f"{name} ({remark})" if remark else name,
         ))  # fmt: skip
     head = f"{by}, local time" if by in _IN_TIME else by or ""
@@ -216,12 +219,6 @@ def write_groups(
     write_table((*_SUMS, TableColumn(head)), rows, out, notes=paths)
     if len(groups) > len(visible_groups):
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
-
-
-def _counts_of(group: results.Spending) -> list[str]:
-    """Return the counts of tokens; a dash for 0 if no request has recorded tokens."""
-    counts = group.uncached_tokens, group.read_tokens, group.write_tokens, group.output_tokens
-    return [short(count) if count or group.requests > group.unbilled else "-" for count in counts]
 
 
 def week_of(text: str) -> str:
