@@ -330,7 +330,7 @@ def test_causes_saving_only_together_are_ranked_together(changes):
     row = saved["cause=LORE101,LORE103"]
     assert (next(iter(saved)), row["turns"], row["tokens"]) == ("cause=LORE101,LORE103", 1, 5000)
     assert row["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
-    assert row["fix"] == " ".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
+    assert row["fix"] == "\n".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
     joint_notes = [note for note in notes if "are saved only if all of these are fixed" in note]
     assert changes or joint_notes[0].startswith(
         "cause=LORE101,LORE103: 4,9"

@@ -271,7 +271,7 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     audience: Audience = "user" if is_log else "author"
     causes: dict[tuple[str, CauseKind], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
     for number, side in enumerate(sides):
-        break_causes = [cause for unsure in (False, True) for cause in side.cause_sums.results(audience, unsure=unsure)]
+        break_causes = side.cause_sums.results(audience)
         for cause in [*break_causes, *side.cause_sums.missed(audience)]:
             causes.setdefault((cause.code, cause.kind), ([], []))[number].append(cause)
     compared: list[tuple[float, ComparedCause]] = []

@@ -19,7 +19,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -30,9 +30,10 @@ from lore.formats.registry import lacks_of
 from lore.judge.messages import MASKED
 from lore.judge.pairs.pair import Pair
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
-from lore.model.codes import CODES, Code, Problem
+from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.ledger import UnloggedWork
+from lore.model.results.overview import SpendingCause
 from lore.model.results.page import PageSession, PageTurn
 from lore.model.results.simulate import SimulatedTurn
 from lore.model.state import UTILITY
@@ -47,7 +48,7 @@ from lore.recording.titles import title_of
 from lore.report.html.page import Intro, PageContent, introduce_overview, render_page, view_session
 from lore.report.plain import last_part
 from lore.report.redacted import CHANGES, digest, redacted, redacted_error
-from lore.report.sentences import cause_in_words, columns_result, short_of
+from lore.report.sentences import UNSURE, cause_in_words, columns_result
 from lore.run.checking.verdicts import CheckContext, audience_of, map_files
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import Simulation
@@ -94,17 +95,21 @@ def write_spending(
     """Write pages about costs; a single page shows only the costliest sessions in full."""
     listed: dict[str, PageSession] = {}
     for sums in spending.period.by("session"):
-        first, losses = spending.period.first[sums.name], spending.period.losses[sums.name]
-        causes = sorted(losses, key=lambda cause: losses[cause], reverse=True)
+        first, causes = spending.period.first[sums.name], spending.period.session_causes[sums.name]
         title, project = ("", digest(first.project)) if redact else (sums.title or "", first.project)
         listed[sums.name] = PageSession(
             sums.name, "", project, {}, sums, [], [], title=title, began=first.at,
-            codes=tuple(dict.fromkeys(code for code, _ in causes)),
-            leading=next((short_of(code, CODES[code].name, kind) for code, kind in causes), ""),
+            **_name_costliest(causes.results("user", worded=cause_in_words)),
         )  # fmt: skip
     intro = introduce_overview(spending.result, spending.period.by("day"))
     context = CheckContext(options=ledgers.options, dated=ledgers.dated, redact=redact)
     write_pages(target, intro, spending.files, context, listed=listed, verbose=verbose, colour=colour)
+
+
+def _name_costliest(causes: list[SpendingCause]) -> dict[str, Any]:
+    """Return the fields of a session that name its causes, which begin with the costliest."""
+    words = [cause_in_words(replace(cause, names=[])).says for cause in causes[:1]]
+    return {"codes": tuple(dict.fromkeys(cause.code for cause in causes)), "leading": "".join(words)}
 
 
 def write_pages(
@@ -353,17 +358,14 @@ class _Reading:
     def result(self) -> PageSession:
         """Return the page of the turns that were read."""
         audience = audience_of(self._recording, self._context.audience)
-        causes, unexplained = (
-            self._causes.results(audience, unsure=unsure, worded=cause_in_words) for unsure in (False, True)
-        )
-        costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
+        causes = self._causes.results(audience, worded=cause_in_words)
         spending = replace(self._sums.result(self._session.path), **sum_absent(self._works))
         all_times = (turn.simulated.at for turns in self._chains.values() for turn in turns)
         return replace(
             self._session, format=self._recording.reader.name, spending=spending,
-            chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,
-            unexplained=unexplained, lacks=self._lacks,
+            chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)),
+            causes=[cause for cause in causes if cause.kind != UNSURE],
+            unexplained=[cause for cause in causes if cause.kind == UNSURE], lacks=self._lacks,
             began=min((at for at in all_times if at is not None), default=None),
-            codes=tuple(dict.fromkeys(cause.code for cause in costliest)),
-            leading=next((cause_in_words(replace(cause, names=[])).says for cause in costliest), ""),
+            **_name_costliest(causes),
         )  # fmt: skip

@@ -304,15 +304,16 @@ class CauseSums:
             self._missed[missed.code, missed.detail].append(CauseLoss(missed, request, missed.dollars, missed.requests))
 
     def results(
-        self, audience: Audience, *, unsure: bool, worded: Callable[[SpendingCause], SpendingCause] = _unchanged
-    ) -> list[SpendingCause]:
-        """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
+        self, audience: Audience, *, unsure: bool | None = None,
+        worded: Callable[[SpendingCause], SpendingCause] = _unchanged,
+    ) -> list[SpendingCause]:  # fmt: skip
+        """Return the causes, the costliest first; `unsure`: only the unattributable ones (True), or the others.
 
         `worded` fills in the sentences of a cause: causes with the same sentences are one.
         """
         groups = defaultdict[tuple[object, ...], list[CauseLoss]](list)
         for key, losses in self._losses.items():
-            if (key[1] == UNSURE) == unsure:
+            if unsure is None or (key[1] == UNSURE) == unsure:
                 words = worded(sum_losses(losses, audience))
                 groups[words.code, words.kind, words.says or key, words.fix] += losses
         causes = [worded(sum_losses(losses, audience)) for losses in groups.values()]

@@ -446,7 +446,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     } | {cause.fix for cause in missed}
     return Saving(
         change=text, turns=turns, tokens=tokens, currency=CURRENCY,
-        saved=float(round(saved, 6)) if priced or not changed else None, fix=" ".join(sorted(fixes)),
+        saved=float(round(saved, 6)) if priced or not changed else None, fix="\n".join(sorted(fixes)),
     )  # fmt: skip
 
 

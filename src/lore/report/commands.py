@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lore.cache.counts import LONG_PROMPT, SUGGESTED_WINDOW
 from lore.model.deferred import pattern
-from lore.report.plain import visible
+from lore.report.plain import place_of, visible
 
 _ALTERED = pattern(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes hidden characters
 _AGO = pattern(r"(\d+)([smhdw])")
@@ -40,6 +40,12 @@ def in_shell(path: str, home: str = "") -> str:
     return shlex.quote(path)
 
 
+def typed_path(path: str) -> str:
+    """Return a path as reports show it, quoted for a shell; empty if it cannot be typed as it is shown."""
+    shown = place_of(path, None)
+    return in_shell(path if shown.startswith("~") else shown, os.path.expanduser("~"))
+
+
 def shorten_path(path: str, home: str | None = None, most: int | None = None) -> str:
     """Return a path with `~` for the home folder (None: the user's), and only its last folders if it is long."""
     home = os.path.expanduser("~") if home is None else home
@@ -58,7 +64,7 @@ def compaction_command(quoted_path: str) -> str:
 
 def compaction_advice(turns: int, path: str) -> Iterator[tuple[str, str]]:
     """Yield the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
-    if turns >= _MANY and (command := compaction_command(in_shell(path, os.path.expanduser("~")))):
+    if turns >= _MANY and (command := compaction_command(typed_path(path))):
         purpose = f"{turns:,} prompts have over {LONG_PROMPT:,} tokens: what compacting earlier would have saved"
         yield command, purpose
 

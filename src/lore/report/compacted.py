@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from lore.compaction.activity import UNTIMED
@@ -11,7 +10,7 @@ from lore.compaction.trial import TrialOutcome
 from lore.model.codes import Problem
 from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
-from lore.report.commands import compaction_command, compaction_setting, in_shell
+from lore.report.commands import compaction_command, compaction_setting, typed_path
 from lore.report.console import Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, when
 from lore.report.sentences import format_prices, format_usage
@@ -31,7 +30,7 @@ _COLUMNS = (
 
 def describe_unconfigured(path: str) -> str:
     """Return the answer without a policy, with the command that tries one."""
-    command = compaction_command(in_shell(path, os.path.expanduser("~")) or "PATH")
+    command = compaction_command(typed_path(path) or "PATH")
     without = "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing."
     return f"{without} To try one: {command}"
 

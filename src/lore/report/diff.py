@@ -89,10 +89,10 @@ class DiffWriter:
         (left_path, _, left_name), (path, _, name) = (side.name.rpartition("#") for side in (diff.left, diff.right))
         (_, _, left_number), (chain, _, number) = left_name.rpartition(":"), name.rpartition(":")
         if left_path != path or not (left_number.isdecimal() and number.isdecimal()):
-            names = (diff.left.name, "bold"), " → ", (diff.right.name, "bold")
+            names = (place_of(diff.left.name, None), "bold"), " → ", (place_of(diff.right.name, None), "bold")
         else:
             turns = f"turn {left_number} → {turn_of(int(number), chain or None)}"
-            names = ((turns, "bold"),) if path in self._written else ((path, "bold"), "  ", (turns, "bold"))
+            names = *(() if path in self._written else ((place_of(path, None), "bold"), "  ")), (turns, "bold")
         self._out.print(line(*names, (f"  {facts}" if facts and facts != self._facts else "", "dim")))
         if diff.turn is not None:
             self._written.add(path)
@@ -184,7 +184,9 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
         return f"unchanged as far as it is recorded ({lengths.left_bytes:,} bytes)"
     stable = lengths.left_bytes - lengths.left_tail_bytes
     ratio = "" if diff.reuse_ratio is None else f" ({format_share(diff.reuse_ratio)})"
-    text = f"{diff.relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"
+    is_compacted = diff.relation == "unrelated" and any(cause.code == Code.COMPACTION for cause in diff.causes)
+    relation = "compacted" if is_compacted else diff.relation
+    text = f"{relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"
     if lengths.common_prefix_tokens is not None:
         text += f", {lengths.common_prefix_tokens:,} of {lengths.left_tokens:,} tokens ({lengths.tokenizer})"
     if any(cause.code in _SPELLING for cause in diff.causes):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE, is_part, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.codes import SEVERITY, CauseKind, Code
+from lore.model.events import SUMMED_COUNTS
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.ledger import UnknownPart
 from lore.model.results import overview as results
@@ -208,9 +209,10 @@ def write_groups(
         is_more = is_partial and recorded > (group.dollars or 0.0)
         remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
         name = group.title or (week_of(group.name) if by == "week" else shorten_path(group.name, home, 40))
+        counts = (getattr(group, name) for name in SUMMED_COUNTS)
+        tokens = [short(count) if count or group.requests > group.unbilled else "-" for count in counts]
         rows.append((
-            cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
-            short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
+            cost_of(group), f"{group.requests:,}", *tokens, share_read(group), rebilled_of(group),
             f"{name} ({remark})" if remark else name,
         ))  # fmt: skip
     head = f"{by}, local time" if by in _IN_TIME else by or ""
@@ -433,7 +435,8 @@ def _write_actions(result: results.Overview, out: Console, choice: OverviewSelec
 def _describe_biggest(biggest: results.SpendingSession) -> str:
     """Return the title of the session that cost most, its project, days and cost, and the size of its prompts."""
     cost = money(biggest.dollars or 0.0, is_part=biggest.at_least)
-    size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
+    most = biggest.largest_prompt_tokens
+    size = "" if most is None else f"prompts up to {tokens_of(most)} tokens"
     days = " to ".join(dict.fromkeys(map(day_of, (biggest.at, biggest.latest_at or biggest.at))))
     facts = ", ".join(filter(None, (project_name(biggest.project or ""), days, cost, size)))
     return f"{biggest.title or 'without a title'} ({facts})"

@@ -310,8 +310,8 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
         names = [CODES[code].name for code in change.change.removeprefix("cause=").split(",") if code in CODES]
         label = " ".join(filter(None, (change.change, ", ".join(names))))
         out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed)}")
-        if change.fix:
-            out.print(line("     fix: ", (change.fix, "green")))
+        for number, fix in enumerate(change.fix.splitlines()):
+            out.print(line("          " if number else "     fix: ", (fix, "green")))
     without_saving = [f"{change.change} ({format_money(change.saved)})" for change in small_changes]
     unknown_savings = list[str]()
     for change in result.what_if:

@@ -231,7 +231,7 @@ class TotalShrank(EvidenceFact, frozen=True):
     words = (
         "the whole prompt shrank from {tokens_before:,} to {tokens_after:,} tokens: the client{unsure:? or the "
         "provider} {image:?removed or replaced an image: the read ends exactly before the prompt that brought it"
-        "|removed something, and the log records {boundary:?tool results were cleared, not which|nothing about it}}; "
+        "|removed something, and the log does not record {boundary:?which tool results|what}}; "
         "{cached_tokens:,} tokens were cached"
     )
     tokens_before: int  # of the previous prompt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -20,7 +19,7 @@ from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.report import sentences
 from lore.report.console import Console, line
-from lore.report.plain import counted, path_below, place_of, turn_of
+from lore.report.plain import counted, place_of, turn_of
 
 if TYPE_CHECKING:
     from lore.model.results.lint import LintResult, LintSummary
@@ -277,9 +276,9 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     for finding in [finding for finding in rebilled if finding.kind == "waste"] or rebilled:
         tokens[finding.path] += finding.lost_tokens or 0
     costliest = max(tokens, key=lambda path: tokens[path])
-    from lore.report.commands import in_shell  # noqa: PLC0415 - only if something can be saved
+    from lore.report.commands import typed_path  # noqa: PLC0415 - only if something can be saved
 
-    path = in_shell(path_below(costliest), os.path.expanduser("~"))
+    path = typed_path(costliest)
     if not path or costliest == "<stdin>":
         return
     if result.summary.waste_tokens:

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from itertools import islice
@@ -27,8 +27,9 @@ from lore.cache.rules import DatedRules
 from lore.compaction.settings import TRIAL_SETTINGS
 from lore.errors import LoreError
 from lore.files import make_folder
+from lore.model.events import RUN
 from lore.model.evidence import ReadPlateau, SharedBlock
-from lore.model.ledger import CompactionTrial, Ledger, LedgerRow, MissedRead, UnloggedWork
+from lore.model.ledger import CompactionTrial, CostParts, Ledger, LedgerRow, MissedRead, UnloggedWork
 from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
@@ -174,10 +175,21 @@ class LedgerMaker:
         """Add the next verdict."""
         from lore.judge.sums import make_row  # noqa: PLC0415 - as above
 
-        self._rows.append(make_row(verdict, self._rules))
+        row, usage = make_row(verdict, self._rules), verdict.turn.usage
+        if usage is not None and usage.is_sum:
+            self._cover_earlier(row, [run.model or row.model for run in usage.iterations if run.kind == RUN])
+        self._rows.append(row)
         self._origin = self._origin or verdict.turn.call.inherited_from
         for name in islice(self._works, len(self._unlogged), None):
             self._unlogged[name] = len(self._rows) - 1
+
+    def _cover_earlier(self, last: LedgerRow, models: Container[str | None]) -> None:
+        """Count earlier requests of these models without usage as recorded, at no cost: that of the last has a sum."""
+        nothing = None if last.spent is None else CostParts(0.0, 0.0, 0.0, 0.0, 0.0)
+        self._rows = [
+            replace(row, billed=True, unknown=(), spent=nothing) if not row.billed and row.model in models else row
+            for row in self._rows
+        ]
 
     def add_missed(self, findings: Iterable[Finding]) -> None:
         """Add the costs of findings about whole chains to the rows of the turns that they name."""

@@ -21,7 +21,6 @@ from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.measures import change_of_cost
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, is_part, sum_of
-from lore.model.codes import CauseKind
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger, UnloggedWork
 from lore.model.results import overview as results
@@ -322,8 +321,7 @@ class Period:
         self._latest_at: dict[str, float] = {}  # when the latest request of each session was sent
         self.cause_sums = CauseSums()
         self._models = defaultdict[str, Sums](Sums)
-        # by session: code and kind of a cause -> its dollars and tokens
-        self.losses = defaultdict[str, dict[tuple[str, CauseKind], tuple[float, int]]](dict)
+        self.session_causes = defaultdict[str, CauseSums](CauseSums)
 
     @property
     def is_empty(self) -> bool:
@@ -345,11 +343,7 @@ class Period:
         self._models[request.row.model or ""].add(request)
         for name, groups in self._groups.items():
             groups[_KEYS[name](request)].add(request)
-        loss, spent = request.row.loss, request.row.spent
-        if loss is not None and loss.tokens:
-            losses = self.losses[request.session]
-            dollars, tokens = losses.get((loss.code, loss.kind), (0.0, 0))
-            losses[loss.code, loss.kind] = dollars + (0.0 if spent is None else spent.again), tokens + loss.tokens
+        self.session_causes[request.session].add(request)
 
     def _by(self, key: Callable[[str, str], str]) -> dict[str, Sums]:
         """Return the sums of each group of sessions; `key` names the group of an agent's session."""
