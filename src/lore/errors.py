@@ -1,4 +1,4 @@
-"""The one error that lore raises on purpose; hints for misspelled names, and for what is not installed.
+"""The error that lore raises for faults of the user's input, with hints for misspelled names and missing packages.
 
 Everything else that escapes is a bug and ends in exit code 70. Standard library only.
 """
@@ -34,9 +34,9 @@ def reason_of(error: Exception) -> str:
 
 
 class LoreError(Exception):
-    """The user's input or configuration is at fault: one sentence, a place, and what to do (`hint`); its text has all.
+    """The user's input or configuration is at fault: one sentence, a place, and what to do (`hint`); `str()` has all.
 
-    `choices` are lines to choose from. `own` is what `--redact` leaves of the message: a text, or True if all of it
+    `choices` are lines to choose from. `own` replaces the message under `--redact`: a text, or True if the message
     quotes nothing of a recording (names of files are no content). `exit_code` is 2 (usage, configuration, unreadable
     input) unless a subclass says otherwise.
     """
@@ -65,7 +65,7 @@ class LoreError(Exception):
 
 
 class MisuseError(LoreError, TypeError):
-    """A program gave what a function of the library cannot take: an unknown field, or an object of the wrong type."""
+    """A program called the library with an unknown field, or an object of the wrong type."""
 
 
 def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:

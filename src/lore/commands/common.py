@@ -50,7 +50,7 @@ def redact_errors(*, redact: bool) -> Generator[None]:
 
 @contextmanager
 def writing() -> Generator[None]:
-    """Write an answer whose exit code is already known: a closed pipe loses the text, not the verdict."""
+    """Write an answer in this block; if standard output is a closed pipe, drop the text and keep the exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -132,7 +132,7 @@ def refuse(*cases: tuple[bool, str, str]) -> None:
 
 @contextmanager
 def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
-    """Open standard output (a terminal gets invisible characters as escapes), or a file that is written atomically."""
+    """Open standard output (on a terminal invisible characters are escaped), or a file that is written atomically."""
     from lore.recording.corpus import STDIN
     from lore.run.outputs import open_output
 
@@ -152,7 +152,7 @@ class CommonOptions(Struct, frozen=True, kw_only=True):
 
 
 def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[[T], int]]:
-    """Make a command of a function: its one argument is a struct, whose fields are the command's options.
+    """Mark a function as a command, for the command tree: the fields of `options` are the command's options.
 
     @takes(CheckOptions)
     def run(options: CheckOptions) -> int: ...
@@ -186,21 +186,21 @@ def find_settings(explicit: str | None) -> Loaded:
 
 
 def settings_to_run(explicit: str | None) -> Loaded:
-    """Return the settings for a command that compacts or remembers: also those of this user's settings folder."""
+    """Return the settings for a command that compacts or remembers, also those of the user's settings folder."""
     from lore.config import find_with_user_settings
 
     return find_with_user_settings(explicit, current_folder(), own_settings_folder())
 
 
 def own_settings_folder() -> str:
-    """Return this user's folder of settings of lore; empty if it is unknown."""
+    """Return the user's settings folder of lore; empty if it is unknown."""
     place = surroundings()
     root = config_root(place.environment, place.home, place.platform)
     return os.path.join(root, "lore") if root else ""
 
 
 def refuse_unapproved_policy(loaded: Loaded, compaction: Compaction | None, *, sources: bool = True) -> None:
-    """Raise LoreError if a policy that was found would run or ask (`sources`: also for context) what is unapproved."""
+    """Raise LoreError if a policy that was found runs programs or asks services without the user's approval."""
     from lore.compaction.settings import outside_settings
     from lore.recording import corpus
     from lore.trust import refuse_unapproved
@@ -364,18 +364,18 @@ def progress(*, is_on: bool, colour: bool | None = None, what: str = "judging") 
 
 
 class Selection(Struct, frozen=True):
-    """What to judge: paths, which of their files, and the places of agents (empty: other paths were named)."""
+    """What to judge."""
 
     paths: list[str]
-    accepts: Callable[[Input], bool] | None = None
-    looked: tuple[str, ...] = ()
+    accepts: Callable[[Input], bool] | None = None  # whether a file of the paths is judged; None: all are
+    looked: tuple[str, ...] = ()  # where agents keep their logs; empty: the user named other paths
 
 
 def chosen_inputs(
     paths: list[str], *, last: bool = False, since: str | None = None, until: str | None = None,
     format: str | None = None, command: str = "check",
 ) -> Selection:  # fmt: skip
-    """Return which files to judge, by this command; if none is named, look for them and say where."""
+    """Return which files to judge; if the user named none, look for logs of agents and print where they are."""
     looked: tuple[str, ...] = ()
     if paths and all(map(os.path.isdir, paths)):  # an empty file in a folder of an agent is no log yet
         from lore.run import arguments

@@ -315,7 +315,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
             rows.append(("", "all", f"{sum(spending.requests for spending in sums):,}", cost, "", rebilled, ""))
             details.append([])
         write_table(_SESSION, rows, out, notes=details)
-        if text := screen.unpriced_parts(*priced):
+        if text := screen.describe_missing_cost(*priced):
             out.print(line((text, "dim")))
         logs = [(session.agent, session.path) for session in reversed(result.sessions) if session.counted]
         for note in plan_notes(logs):

@@ -1,9 +1,9 @@
-"""Stream the elements of an array in a large JSON document. Readers are `lore.formats.builder.DocumentReader`.
+"""Split a large JSON document into the elements of one array while it is read, for `formats.builder.DocumentReader`.
 
-The array is never held as a whole, because recordings of browsers and exports reach hundreds of megabytes. What
-precedes it is held, up to 4 MiB. An element longer than 24 MiB is returned without its bytes. A damaged element is
-returned as it is, and hides none that follow. Other documents may follow, in the same list or file: their arrays are
-read too.
+Recordings of browsers and exports reach hundreds of megabytes, so only the current element and what precedes the array
+(up to 4 MiB) are in memory. An element longer than 24 MiB is returned without its bytes. A damaged element is returned
+as it is, and those after it are still read. If another document follows, in the same list or file, `find_next` goes to
+its array.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class Line(Struct, frozen=True, gc=False):
 
 
 class ElementCutter:
-    """Iterate over the elements of the first array at one of `paths` (`""`: the document itself) in a document.
+    """Iterate over the elements of one array of a document, each of them a `Line`.
 
-    Without paths the document is a sequence of values, one after another. `start` is where the document begins, if it
-    is part of another one. After an array was read to its end, `find_next` goes to that of the next document.
+    It is the first array at one of `paths`, such as `.messages` (`""`: the document itself). Without paths the input is
+    a sequence of JSON values. `start` is the offset of the document in the input. Call `find_next` after the last
+    element to iterate over the array of the next document.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class ElementCutter:
 
     @property
     def place(self) -> Line:
-        """Where the next byte is that is not read."""
+        """The line number and offset of the next unread byte."""
         return Line(self.line, self.byte, b"")
 
     @property
@@ -119,7 +120,7 @@ class ElementCutter:
                 return False
 
     def find_next(self) -> bool:
-        """Go to the first element of the next document's array, after the end of this one; False without any."""
+        """Skip the rest of this document, go to the next one's first element; return False if no array follows."""
         begin = (self.begin or b"").removeprefix(BOM).lstrip(SPACE)
         if not self.is_whole or begin[:1] != b"{":
             return False
@@ -136,7 +137,7 @@ class ElementCutter:
         return False
 
     def _skip_to_object(self) -> bool:
-        """Go to the next object in the lists, file or object that hold this document; False if none follows."""
+        """Go to the next `{`; return False if a `}` precedes it, which ends an object around this document."""
         while True:
             self._move_to(_BETWEEN_OBJECTS.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
             following = self._data[self._at : self._at + 1]
@@ -193,7 +194,7 @@ class ElementCutter:
                 return self._end_of_damaged()
 
     def _end_of_damaged(self) -> int:
-        """Return where a damaged element ends: at its last bracket, or before a line that begins like it; else -1."""
+        """Return where a damaged element ends: where brackets balance, or before a line indented like it; else -1."""
         feed = self._data.rfind(b"\n", max(0, self._at - _MARGIN), self._at) if self._paths else -1
         begin = self._data[feed : self._at + 1] if feed >= 0 else b"" if self._paths else b"\n{"
         is_alone = begin[-1:] in (b"{", b"[") and not begin[1:-1].strip(b" ")
@@ -205,7 +206,7 @@ class ElementCutter:
         return end if is_over and end > self._at else following
 
     def _skip_element(self, depth: int = 0) -> bool:
-        """Pass over a value, or over what follows in `depth` open brackets; False if the document ends inside it."""
+        """Skip a value, or all up to the end of `depth` open brackets; return False if the input ends first."""
         is_over, is_in_string = False, False
         while True:
             if is_in_string:

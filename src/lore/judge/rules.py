@@ -6,7 +6,8 @@ report, what is asked, and why: a count, or a source. Figures without a source a
 of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, with 1 % of all reads falling. "Right" counts
 findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
 
-To add a cause: one row here, its evidence struct in `lore.model.evidence` with a function that finds it, and a test.
+To add a cause: one row here, its evidence struct in `lore.model.evidence` (and its union `Evidence`) with a function
+that finds it, and a test. `src/lore/README.md` lists what a new code needs.
 """
 
 from __future__ import annotations
@@ -353,7 +354,7 @@ def _remark(
 
 
 ADJUSTMENTS = (
-    Step((), corrections.blame_shape,
+    Step((), corrections.explain_by_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
     Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), corrections.mark_within_block,
          "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),

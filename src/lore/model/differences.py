@@ -77,7 +77,7 @@ _FAMILIES: dict[ModelFamily, str] = {
 
 
 def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
-    """Return in words which part of the prompt has to be cached again."""
+    """Return which part of the prompt has to be cached again after a change, as a part of a sentence."""
     misses = _MISSES[level]
     if level == "messages" and setting == "generation":
         # Anthropic's guide to thinking: tools and system prompt may miss as well, as models differ in its position.
@@ -128,7 +128,7 @@ class HeaderChanged(EvidenceFact, frozen=True):
 
 
 class ToolsChanged(EvidenceFact, frozen=True):
-    """Changes of the tool list. Each cause fills one group of names, or `added` with `removed`."""
+    """Changes of the tool list. One cause has one kind of change; only `added` and `removed` are filled together."""
 
     fix_word = "{shuffled:?order}"
     added: tuple[Name, ...] = ()  # tools that the previous list does not have

@@ -25,25 +25,25 @@ _ACROSS_FORMS = {"**": ".*?", "**/": "(?:.*?/)??"}  # any text; any number of fo
 
 
 class PathPattern:
-    """A pattern of paths whose parts are joined by `/`; it also names every path below one that it names.
+    """A pattern of paths whose parts are joined by `/`; it matches a path, and every path below that.
 
     `**/` is any number of folders, `**` any text, `*` any text and `?` any character within a part, `[a-c]` one
-    of these characters and `[!a-c]` another. `.` names every path that does not begin with `../`. A pattern also
-    names the path that it spells: cassettes of pytest have brackets in their names.
+    of these characters and `[!a-c]` another. `.` matches every path that does not begin with `../`. A pattern also
+    matches the path that it spells: cassettes of pytest have brackets in their names.
     """
 
     def __init__(self, pattern: str) -> None:
         self.text = text = pattern.removeprefix("./").rstrip("/")
         self._names_all = text in ("", ".")
         magic = _MAGIC.search(text)
-        self.is_literal = magic is None and not self._names_all  # it names `text`, and paths below it
+        self.is_literal = magic is None and not self._names_all  # it matches `text`, and paths below it
         self._form = None if magic is None else _compile_path(text)
         literal = text if magic is None else text[: magic.start()]
         # The folders that the pattern begins with, up to its first special character, with a `/` at the end.
         self.folder = literal[: literal.rfind("/") + 1]
 
     def matches(self, path: str) -> bool:
-        """Return whether the pattern names this path, or a folder above it."""
+        """Return whether the pattern matches this path, or a folder above it."""
         if self._names_all:
             return not path.startswith("../")
         if path.startswith(self.text) and path[len(self.text) :][:1] in ("", "/"):
@@ -76,7 +76,7 @@ def _translate_piece(piece: str) -> str:
 
 
 class PathIndex:
-    """Path patterns in their order, found by the folders of a path."""
+    """Path patterns, of which those that match a path are found without trying all of them."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._literals: dict[str, list[int]] = {}
@@ -89,7 +89,7 @@ class PathIndex:
                 self._by_folder.setdefault(compiled.folder, []).append((number, compiled))
 
     def numbers(self, path: str) -> list[int]:
-        """Return the numbers (the first pattern is 0) of the patterns that name a path, ascending; empty for none."""
+        """Return the indexes of the patterns that match a path, ascending."""
         ends = [place for place, character in enumerate(path) if character == "/"]
         numbers = [number for end in (*ends, len(path)) for number in self._literals.get(path[:end], ())]
         for folder in ("", *(path[: end + 1] for end in ends)):
@@ -116,7 +116,7 @@ def matches_name(pattern: str, name: str) -> bool:
 
 
 def matches_shell(pattern: str, name: str) -> bool:
-    """Return whether a name fits a shell pattern (`*`, `?`, `[…]`), in this case of letters."""
+    """Return whether a name matches a shell pattern (`*`, `?`, `[…]`); upper and lower case differ."""
     if "?" not in pattern and "[" not in pattern:
         return matches_name(pattern, name)
     return fnmatch.fnmatchcase(name, pattern)

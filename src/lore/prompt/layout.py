@@ -6,8 +6,8 @@
     messages    the timeline, byte-stable
     tail        this turn's context
 
-Pinned text is rendered in canonical order, and a timeline item renders the same in every turn. Sessions of other tools
-get no text of lore's.
+Pinned text is rendered in canonical order, and a timeline item renders the same in every turn. A session that another
+tool recorded has only the texts that it recorded.
 
 The tail is replaced in the next turn: memory recall, every-turn texts, time, working context, slash command, overlay,
 restart notice and extra texts, with blank lines between them; empty parts are left out. If the model takes a system
@@ -52,10 +52,10 @@ class SystemText(NamedTuple):
 
 
 def is_announced(chain: Chain, rules: Rules) -> bool:
-    """Return whether the system prompt announces the token of knowledge updates.
+    """Return whether the system prompt tells the model with which token lore's later knowledge updates begin.
 
-    It does if the rules ask for it, if entries (also removed ones) or layers were known at the first turn, or if
-    entries or layers are pinned.
+    It does if the rules ask for it, if knowledge (also removed since) or layers existed at the first turn, or if some
+    are pinned.
     """
     return chain.announced or rules.announce_token or bool(chain.pinned or chain.pinned_layers)
 
@@ -63,7 +63,7 @@ def is_announced(chain: Chain, rules: Rules) -> bool:
 def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[SystemText, ...]:
     """Return the texts of the system prompt: first those that all sessions share, then this session's own.
 
-    Sessions that lore does not write have the recorded texts only. Blank texts are left out.
+    A session that another tool recorded has only the first kind. Blank texts are left out.
     """
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
@@ -165,9 +165,9 @@ def build_insert_units(insert: Insert, *, after_results: bool = False) -> tuple[
 
 
 def is_from_user(item: i.Item) -> bool:
-    """Return whether an item is a message of source `user` with content. Texts that a program put in are not.
+    """Return whether an item is a message of source `user` with content, which no text inserted by a program is.
 
-    A scheduler's message that is recorded as the user's is; `is_real` leaves it out.
+    A scheduler's message that is recorded as the user's counts; `is_real` excludes it.
     """
     if type(item) is not i.UserMessage or item.source != "user":
         return False

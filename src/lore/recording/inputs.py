@@ -28,7 +28,7 @@ from lore.formats.folders import PackHeader
 from lore.model.deferred import pattern
 from lore.model.times import decode_time
 from lore.recording import corpus, filesystem, packed
-from lore.recording.agents.companions import companions, is_companion, is_no_session, moved_to_database, session_of
+from lore.recording.agents.companions import companions, is_companion, is_skipped, moved_to_database, session_of
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.opening import Options, reader_class_for
 from lore.store.registry import ignore, open_existing, print_note_once, scheme_of
@@ -172,7 +172,7 @@ def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
         case _ if sessions := _sessions_in(path):
             yield from sessions
         case _:
-            if is_named or not (isinstance(source, corpus.Pipe) or is_no_session(path)):
+            if is_named or not (isinstance(source, corpus.Pipe) or is_skipped(path)):
                 yield Input(path, is_named)
             if is_named:  # a folder lists them anyway
                 yield from (Input(companion, is_named=False) for companion in companions(path))
@@ -192,7 +192,7 @@ def _files_in_folder(path: str) -> Iterator[Input]:
             folder, together = parent, frozenset(packed.find_pack(parent)[1])
             if together:
                 yield Input(parent, is_named=False)
-        if os.path.basename(file) not in together and not is_no_session(file):
+        if os.path.basename(file) not in together and not is_skipped(file):
             yield from _sessions_in(file) or (Input(file, is_named=False),)
     yield from unread
 

@@ -1,10 +1,10 @@
 """Recorded requests as turns: each body is parsed, completed if it continues another, and added to its chain.
 
-A request to the Responses API may only continue another (`previous_response_id`, or deltas over a socket). Its prompt
-is what the model saw: the messages of the earlier request, the model's answer, its own input; tools and instructions
-are its own. The history is shared, never parsed again. If the earlier request or its answer is not recorded, the
-prompt is partial, and so are those that continue it. A request costs O(its own bytes); `RESPONSE_BYTES` of the latest
-responses are held. Source: OpenAI's Responses reference (instructions are not carried over).
+A request to the Responses API may continue another one and send only new items (`previous_response_id`, or deltas over
+a socket). Its prompt is what the model saw: the messages of the earlier request, the model's answer, its own input, its
+own tools and instructions. The history is shared, never parsed again. If the earlier request or its answer is not
+recorded, the prompt is partial, and so are those that continue it. A request costs O(its own bytes); `RESPONSE_BYTES`
+of the latest responses are held. Source: OpenAI's Responses reference (instructions are not carried over).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PromptRecording(Recording):
 
 
 class RequestRecording(Recording):
-    """A recording of requests, which become turns; one that is `growing` is not sorted."""
+    """A recording of requests, which become turns; one that is still written (`growing`) is not sorted by time."""
 
     def __init__(
         self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, options: Options, *,
@@ -142,7 +142,7 @@ class RequestRecording(Recording):
 
 
 def _with_platform(call: Call, prompt: Prompt) -> Call:
-    """Return what is known of a request; of one without an endpoint `anthropic_version` names Bedrock or Vertex."""
+    """Return the call; if it has no endpoint, with the platform that `anthropic_version` names: Bedrock or Vertex."""
     version = prompt.params.get("anthropic_version", b"")
     platform = next((name for name in ("bedrock", "vertex") if version.startswith(b'"' + name.encode() + b"-")), "")
     if not platform or call.endpoint or call.answered_by:
@@ -151,10 +151,10 @@ def _with_platform(call: Call, prompt: Prompt) -> Call:
 
 
 def _without_uncounted_writes(exchange: Exchange, prompt: Prompt) -> Usage | None:
-    """Return an exchange's usage; writes of 0 are unknown if the cache is automatic, whatever API answers for it.
+    """Return an exchange's usage; writes of 0 become None (unknown) if the cache is automatic and counts no writes.
 
-    DeepSeek, Moonshot, Z.ai and engines answer Anthropic's API, too, and always report no writes: their caches count
-    none. A host that is not listed and serves another maker's model is such a server.
+    DeepSeek, Moonshot, Z.ai and engines also serve Anthropic's API, and then always report 0 writes. A host that is not
+    listed and serves another maker's model is taken for such a server.
     """
     usage, call, model = exchange.usage, exchange.call, (prompt.model or "").rpartition("/")[2].lower()
     if usage is None or usage.write_tokens != 0:
@@ -175,7 +175,7 @@ def _read_answer(prompt: Prompt, output: Output) -> Sequence[Segment]:
 
 
 def _record_name(exchange: Exchange) -> object:
-    """Return what only copies of a record in one file share; None if it is unknown."""
+    """Return a key by which copies of a record in one file are found; None if there is too little to tell."""
     if not exchange.response_id or exchange.at is None:
         return None
     output = exchange.output if isinstance(exchange.output, bytes) else exchange.output.raw
@@ -183,9 +183,9 @@ def _record_name(exchange: Exchange) -> object:
 
 
 def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
-    """Return a name for `Turn.response_id` that only copies of a request share; None if it is unknown.
+    """Return `Turn.response_id`: a key that two requests share only if they are copies; None if it is unknown.
 
-    Without an id, copies have equal times, prompts, answers and usage.
+    A request without an id is a copy if time, prompt, answer and usage are equal.
     """
     # not the id alone: mocked servers give all responses one, and recorders replace ids by placeholders
     usage, name = exchange.usage, exchange.response_id
@@ -255,9 +255,9 @@ class Continuations:
         self._room = remembered  # bytes that more responses may have
 
     def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> tuple[Prompt, str]:
-        """Remember the next request for those that continue it; return its whole prompt.
+        """Return the whole prompt of the next request, and remember it for requests that continue it.
 
-        The second value names the response that it continues, if its request or answer is not recorded; else empty.
+        The second value is the id of the response that it continues, if that is not recorded whole; else empty.
         """
         if prompt.dialect != "openai-responses":
             return prompt, ""
@@ -347,6 +347,6 @@ def _count_items(prompt: Prompt) -> int:
 
 
 def _conversation(prompt: Prompt) -> str:
-    """Return a key for the conversation of a request, unlike any response id; empty if the provider stores none."""
+    """Return the key of a request's stored conversation, which equals no response id; empty if it has none."""
     name = string_in(prompt.params, "conversation") or string_in(members_at(prompt.params, "conversation"), "id")
     return f"conversation {name}" if name else ""

@@ -67,7 +67,7 @@ def write_overview(result: results.Overview, out: Console, choice: OverviewSelec
         return
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
     out.print(line((f"{span}: {cost_of(total)}", "bold"), f"; {what}"))
-    if parts := unpriced_parts(total):
+    if parts := describe_missing_cost(total):
         out.print(parts)
     if total.unpriced and result.by != "model":
         out.print("models without a known price:")
@@ -110,8 +110,8 @@ def span_in_words(since: float | None, until: float | None) -> str:
     return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
 
 
-def unpriced_parts(*groups: results.Spending) -> str:
-    """Return which requests the cost of groups holds in part or not at all; empty if it holds all of them."""
+def describe_missing_cost(*groups: results.Spending) -> str:
+    """Return what the cost of groups lacks: requests without price or tokens, logs not read; empty if nothing."""
 
     def total(name: str) -> int:
         return sum(getattr(group, name) for group in groups)
@@ -157,7 +157,7 @@ def cost_of(spending: results.Spending) -> str:
 
 
 def few_counted(spending: results.Spending) -> str:
-    """Return how many requests have recorded input tokens, if that is less than half of them; else an empty text."""
+    """Return how many requests have recorded input tokens, if fewer than half of them do; else an empty text."""
     billed = spending.billed_requests
     is_few = 0 < 2 * billed < spending.requests
     return f"{billed:,} of {spending.requests:,} requests have recorded input tokens" if is_few else ""
@@ -199,7 +199,7 @@ def describe_rebilled_part(spending: results.Spending) -> str:
 def write_groups(
     groups: Sequence[results.Spending], by: results.GroupBy | None, out: Console, *, home: str = ""
 ) -> None:
-    """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
+    """Write a table with one line for each group: cost, tokens, the cached share of its prompts, the re-billed part."""
     visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
     rows = list[tuple[str, ...]]()
     for group in visible_groups:
@@ -338,12 +338,12 @@ def _count_places(cause: results.SpendingCause, most: results.CauseSession | Non
 
 
 def _limit_of(cause: results.SpendingCause) -> str:
-    """Return the words before a sum that another cache might have saved; empty if it is certain."""
+    """Return `up to ` for a cause whose sum is the most that another cache could save; else an empty text."""
     return "up to " if cause.code == Code.READ_PLATEAU else ""
 
 
 def _check_command(cause: results.SpendingCause, choice: OverviewSelection) -> str:
-    """Return the command that shows a cause in its costliest session; its page if the path cannot be typed."""
+    """Return the command that shows a cause in its costliest session, or its page if the path cannot be typed."""
     quoted_path = "" if cause.most is None else in_shell(cause.most.path, choice.home)
     shows_notes = " -v" if SEVERITY[cause.kind] == "note" else ""
     return f"lore check {quoted_path} --select {cause.code}{shows_notes}" if quoted_path else cause.command

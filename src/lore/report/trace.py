@@ -1,9 +1,9 @@
-"""Requests as Chrome trace events: a process a session, a lane a chain, a slice a request, counters of its tokens.
+"""Requests as Chrome trace events: each session is a process, each chain a lane, each request a slice with counters.
 
 Times are those of the recording. A slice is as long as its response took to begin, and ends at the next slice of its
 lane: slices of a thread must not overlap, since viewers draw such slices wrong. A turn without a time is drawn one
-second after the previous one, and its slice says so; a lane without any time is named so, and begins with its session.
-An unknown count is omitted. Cost O(n log n) for the requests of a lane.
+second after the previous one, and its slice says so; a lane without any time says so in its name, and begins when its
+session does. An unknown count is omitted. Cost O(n log n) for the requests of a lane.
 
 Viewers: https://ui.perfetto.dev; chrome://tracing, which Chromium 156 of Debian no longer has (tried on 2026-11-23).
 Times (`ts`) and durations (`dur`) are microseconds from the trace's begin. Phases: `X` a slice, `C` a counter, `i` an
@@ -133,12 +133,12 @@ def _shorten(text: str) -> str:
 def _make_event(
     process: int, thread: int, origin: int, name: str, ph: Phase, at: int, args: dict[str, Any], **more: Any
 ) -> TraceEvent:  # fmt: skip
-    """Return an event; `origin` is the trace's begin, on the clock of the lane."""
+    """Return an event at the time `at` minus `origin`, the begin of the trace on the clock of the lane."""
     return TraceEvent(name=name, ph=ph, pid=process, tid=thread, ts=at - origin, args=args, **more)
 
 
 def _make_lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceEvent]) -> Iterator[TraceEvent]:
-    """Yield the events of a lane's requests; `event` makes one of its name, phase and time."""
+    """Yield a lane's slices, the compactions as instants and the counters; `event` is `_make_event` for this lane."""
     end, counters = 0, dict[str, int]()
     for span, following in zip(slices, [*slices[1:], None], strict=True):
         row, answered = span.row, _microseconds(span.row.answered) if span.timed else None
@@ -163,6 +163,7 @@ def _make_lane_events(name: str, slices: Sequence[Slice], event: Callable[..., T
 
 
 def _list_arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
+    """Yield what viewers show of a request; `measured`: the time until its response began is recorded."""
     row, loss, spent = span.row, span.row.loss, span.row.spent
     yield "turn", row.number
     yield "sent", format_timestamp(span.begin / SECOND) if span.timed else "not recorded: one turn a second"

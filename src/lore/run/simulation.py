@@ -49,7 +49,7 @@ from lore.recording.agents.limits import plan_notes
 from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, load_plugins
 from lore.report.commands import compaction_advice
-from lore.report.overview import unpriced_parts
+from lore.report.overview import describe_missing_cost
 from lore.report.redacted import causes_of, digest, redacted_model
 from lore.report.sentences import describe_missing, describe_random_cache
 from lore.report.simulation import engine_measures
@@ -317,7 +317,7 @@ class _Simulator(NamedTuple):
         logged = logged_work(file.path for file in self.files)  # other subagents and summaries are in no file
         works = [work for session, found in simulation.unlogged for work in absent_work([found], session, logged)]
         sums_of_absent = sum_absent({work.name: work for work in works}.values())
-        absent = unpriced_parts(replace(Sums().result(""), **sums_of_absent))
+        absent = describe_missing_cost(replace(Sums().result(""), **sums_of_absent))
         notes = [*_notes(sums.turns, rules, simulation), *filter(None, [absent])]
         result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems, problem_count)
         if absent and result.totals.cost.billed is not None:

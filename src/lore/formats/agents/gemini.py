@@ -1,14 +1,14 @@
 """Gemini CLI's chats (`~/.gemini/tmp/PROJECT/chats/session-*.jsonl`, until 2026 `session-*.json`).
 
 A response is one message that is written again under its id as its token counts and calls arrive: the last version
-holds. Calls that were logged after a message for the screen are a message of their own, without text, thoughts or token
-counts; they belong to the response before it. `$set.messages` replaces the history by another one, in which results are
-messages; `$rewindTo` removes a message and all that follow. Input counts include cached tokens. Thoughts are counted
-apart from the output, and billed: they are recorded as an extra pass of the usage, not as content, as most later
-requests lack them (prompts grew by less than the thoughts; with Gemini 3.1 some hold those since the user's prompt). A
-chat has neither system prompt nor tools.
+holds. If a notice for the screen is logged before the calls of a response, they are a message of their own, without
+text, thoughts or token counts, and are added to that response. `$set.messages` replaces the history by another one, in
+which results are messages; `$rewindTo` removes a message and all that follow. Input counts include cached tokens.
+Thoughts are counted apart from the output, and billed: they are recorded as an extra pass of the usage, not as content,
+as most later requests lack them (prompts grew by less than the thoughts; with Gemini 3.1 some hold those since the
+user's prompt). A chat has neither system prompt nor tools.
 
-A subagent's chat is in a folder named like its parent's session, and says only that it is a subagent's: it is a chain.
+A subagent's chat is in a folder named like its parent's session. The chat itself names no parent, and becomes a chain.
 
 Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordingTypes.ts` of gemini-cli 0.56
 (August 2026).
@@ -314,9 +314,9 @@ class GeminiCli(LogReader):
                 self._read_message(record)
 
     def _match_message(self, before: list[_GeminiMessage], record: _GeminiRecord, content: GoogleContent) -> bool:
-        """Keep the next old message if the record repeats it, and emit new calls and results.
+        """Keep the next message of the old history if the record repeats it; emit its new calls and results.
 
-        Return whether the record is used up: otherwise it is added to the new history.
+        Return False if the record has something else, which the caller has to add to the new history.
         """
         self.session.at = record.timestamp
         if record.type == "user" and content.results:

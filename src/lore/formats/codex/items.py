@@ -1,9 +1,9 @@
 """Records of Codex CLI's rollouts: their schema, and the items of the Responses API as items of a timeline.
 
-Items of other types are kept as recorded, without the members that Codex never sends (ids, its metadata). Messages that
-the client wrote itself are recognised by how their text begins. What changes between the contexts of turns
-(`turn_context`) is prompt content that Codex appends to the history, so a change by itself seldom moves the prefix; an
-absent field says nothing.
+Items for which a timeline has no type are kept as recorded, without the members that Codex never sends (ids, its
+metadata). Messages that the client wrote itself are recognised by how their text begins. If a field differs between the
+contexts of two turns (`turn_context`), Codex appends the new value to the history, so that the prefix seldom changes. A
+field that a context lacks has not changed.
 
 Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/history`, `codex-rs/protocol` and
 `codex-rs/core/src/context` (October 2026) for newer records.
@@ -43,7 +43,7 @@ class ContextField(NamedTuple):
 
 
 def signals_of_context(fields: dict[str, ContextField], context: dict[str, Raw]) -> list[Sign]:
-    """Return signals of the known fields (`fields`: their latest values) that a context changes; update `fields`."""
+    """Compare a turn's context with `fields`, the latest values, and update these; return signals of the changes."""
     signals: list[Sign] = []
     for signal, names in _SIGNALS.items():
         changes: list[tuple[str, str, str]] = []
@@ -158,7 +158,7 @@ DEVELOPER_TEXT = re.compile(
 
 
 def is_in_prompt(item: CodexPayload, metadata: Raw) -> bool:
-    """Return whether an item is part of the prompt, by the client's notes on it (`metadata`; NULL: it has none)."""
+    """Return whether an item is sent: no message that a tool delivered, nor settings without the client's note."""
     if is_absent(metadata):
         return item.type != CONFIGURATION
     notes = _NOTES(metadata)
@@ -242,8 +242,8 @@ def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:  # JSON of each; empt
     return array(tools) if tools[:1] == b"[" else []
 
 
-def message_of(communication: Raw) -> CodexPayload:
-    """Return another agent's message as the item that the model gets; raise ValueError if it is malformed."""
+def agent_message_of(communication: Raw) -> CodexPayload:
+    """Return the `agent_message` item that Codex sends for a record of another agent; raise ValueError if malformed."""
     message = _COMMUNICATION(communication)
     parts = [{"type": "input_text", "text": message.content}]
     if not is_absent(message.encrypted_content):

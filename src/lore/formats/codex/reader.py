@@ -241,7 +241,7 @@ class Codex(LogReader):
             case "token_usage_record":
                 self._read_usage(_USAGE(payload), is_inherited=is_inherited)
             case "inter_agent_communication":
-                self._add_input(items.message_of(payload))
+                self._add_input(items.agent_message_of(payload))
             case kind if kind not in items.SILENT:
                 session.keep_unknown("unknown record type", kind)
             case _:

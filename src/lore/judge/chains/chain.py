@@ -89,7 +89,7 @@ class ComparedChain:
             pair = judge_unmeasured(facts, explain_fall(facts) if facts.fell else ())
         elif previous is not None and (before := memory.branches.before_rewind(turn)) is not None:
             compared, pair = before, self._compare_rewound(before, previous, turn, state_of)
-        elif previous is not None and not memory.loops.is_in_other(turn):
+        elif previous is not None and not memory.loops.is_of_other_loop(turn):
             if (last := memory.caches.last_of_own_model(previous, turn)) is not None:
                 compared, of_own_model = last, replace(turn, changes=without_change(turn))
                 pair = _name_model(self._compare(last, of_own_model, state_of, last))
@@ -111,14 +111,14 @@ class ComparedChain:
             return None
         cached, read, pair = counts.cached(previous.usage), counts.first_pass_read(turn.usage), None
         reads_all = cached is not None and bool(read) and read >= cached
-        is_in_other = memory.loops.is_in_other(turn)
-        if (reads_all or is_in_other) and turn.hashes is None and not memory.writes.is_short(previous, turn):
-            pair = None if is_in_other else self._explain_unread(previous, turn, state_of, None)
+        is_of_other_loop = memory.loops.is_of_other_loop(turn)
+        if (reads_all or is_of_other_loop) and turn.hashes is None and not memory.writes.is_short(previous, turn):
+            pair = None if is_of_other_loop else self._explain_unread(previous, turn, state_of, None)
             self._remember(turn, previous)
             return Compared(pair, extends=True)
         if cached is None and memory.caches.last_of_own_model(previous, turn) is not None:
             return None
-        left = memory.writes.with_cached(previous, turn)
+        left = memory.writes.with_unreported_writes(previous, turn)
         facts = memory.facts(left, turn, state_of)
         fell, moved = facts.fell, facts.hash_causes
         if (fell or moved) and recorded_causes(turn.changes):
@@ -153,7 +153,7 @@ class ComparedChain:
             self._sizes.advance(previous.prompt, min(size, previous.prompt.stable))
             overlap = compare_prompts(previous.prompt, current.prompt)
         if previous.basis is not None or overlap.is_covered:
-            previous = self._memory.writes.with_cached(previous, current)
+            previous = self._memory.writes.with_unreported_writes(previous, current)
         self._measured = current
         facts = self._memory.facts(previous, current, state_of, overlap, last_use)
         return judge_pair(facts, self._sizes, self._remarks, tail)

@@ -43,7 +43,7 @@ _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
 
 
 class ChainMemory:
-    """Everything that is remembered of one chain; arguments as of `ComparedChain`."""
+    """Everything that is remembered of one chain; `ComparedChain` explains the arguments."""
 
     def __init__(self, rules: Callable[[], DatedRules], *, comparable: bool) -> None:
         self._rules, self._comparable = rules, comparable
@@ -70,7 +70,7 @@ class ChainMemory:
         self, previous: Turn, current: Turn, state_of: StateOf, overlap: Overlap = EXTENDED,
         last_use: Turn | None = None,
     ) -> PairFacts:  # fmt: skip
-        """Return the facts of two turns; `last_use` sent all of the previous prompt again, if it is a later turn."""
+        """Return the facts of two turns; `last_use`: a later turn that sent the whole previous prompt again."""
         short = counts.shortfall(previous, current) if self._comparable else None
         fell = counts.significant_fall(previous, short)
         is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
@@ -93,7 +93,7 @@ class ChainMemory:
         )  # fmt: skip
 
     def add(self, turn: Turn, previous: Turn | None) -> None:
-        """Make a turn the last one; `previous` is the turn that it was compared with."""
+        """Remember a turn as the last one; `previous` is the turn that it was compared with."""
         if self._first is None and turn.basis is not None and counts.prompt_tokens(turn.usage):
             self._first = turn
         if self._comparable:
@@ -137,7 +137,7 @@ class EarlierReasoning:
         self._tokens = 0  # of the first request after that prompt
 
     def before(self, turn: Turn) -> tuple[int, int] | None:
-        """Return the entries and tokens before the reasoning that this prompt of the user may lack; else None."""
+        """Return how many entries and tokens precede the reasoning that this prompt may lack; None without any."""
         grown = self._growth(turn)
         if grown is None or not grown.prompted or not (grown.has_thinking or self._first is not None):
             return None
@@ -179,10 +179,10 @@ class LogCaches:
             self.latest[cache_key(turn)] = turn
 
     def last_of_own_model(self, previous: Turn, current: Turn) -> Turn | None:
-        """Return the last billed turn of the current one's model, if others are in between and usage shows its read.
+        """Return the last turn in the current turn's cache, to compare it with that; None if that is the previous turn.
 
-        If less was read than that turn left in the cache, the read fell there. If all of it was read and the chain has
-        grown by more since, the change of model explains the rest.
+        None as well if the current prompt does not extend it, or if all that it left was read although less was read
+        than the previous turn left: then the change of model is the cause.
         """
         last = self.latest.get(cache_key(current))
         if last is None or last is previous:
@@ -204,17 +204,17 @@ class ConcurrentLoops:
 
     def __init__(self) -> None:
         self._left = deque[tuple[CacheKey, int | None]](maxlen=_LOOPS)  # tokens that the latest turns left in the cache
-        self._remaining = 0  # turns for which the latest such read counts
+        self._remaining = 0  # turns for which the latest read that shows a loop counts
 
     def add(self, turn: Turn) -> None:
-        """Add a turn; in a cache without breakpoints its read shows no loop."""
+        """Remember a turn, and whether its read shows a loop; in a cache without breakpoints it never does."""
         self._remaining -= 1
         if counts.bills_writes(turn) and self._is_left_earlier(turn):
             outruns = (counts.first_pass_read(turn.usage) or 0) > (self._left[-1][1] or 0)
             self._remaining = _LOOPS if outruns else self._remaining
         self._left.append((cache_key(turn), counts.cached(turn.usage)))
 
-    def is_in_other(self, turn: Turn) -> bool:
+    def is_of_other_loop(self, turn: Turn) -> bool:
         """Return whether a turn is of another loop than the last one: it read all of an earlier turn and is shorter."""
         if self._remaining <= 0 or turn.changes or not self._is_left_earlier(turn):
             return False
@@ -230,13 +230,13 @@ class UnreportedWrites:
 
     def __init__(self) -> None:
         self._reads_all = False  # the latest read reached the end of the previous prompt
-        self.low: tuple[int, int] | None = None  # tokens that the last turn read, if fewer than the second number were
+        self.low: tuple[int, int] | None = None  # after a read that fell: its tokens, and those read before the fall
 
     def add(self, previous: Turn | None, turn: Turn) -> None:
         """Add a turn after the previous one.
 
-        A read that fell does not show whether ends are read. It is remembered with the number before the fall, as long
-        as reads differ and do not reach that number again: requests reach machines with caches of their own.
+        A read that fell does not show whether reads reach the ends of prompts. It is remembered with the tokens before
+        the fall while reads stay below these and change: then requests reach machines with caches of their own.
         """
         read, low, self.low = counts.first_pass_read(turn.usage), self.low, None
         if previous is None or read is None or cache_key(previous) != cache_key(turn) or counts.bills_writes(previous):
@@ -267,7 +267,7 @@ class UnreportedWrites:
         is_short = self._reads_all and (counts.cached(usage) or 0) - read >= block
         return (is_low or is_short) and cache_key(previous) == cache_key(current)
 
-    def with_cached(self, previous: Turn, current: Turn) -> Turn:
+    def with_unreported_writes(self, previous: Turn, current: Turn) -> Turn:
         """Return the previous turn with as much cached as earlier reads show, if `is_short`; else unchanged."""
         if not self.is_short(previous, current):
             return previous
@@ -325,20 +325,20 @@ class ResultSizes:
 
 
 class LoggedChanges:
-    """Moves the changes of a log to the turn whose prompt has them.
+    """Move the changes of a log to the turn whose prompt has them.
 
-    A request that was never billed left no cache, so that the next turn has its changes. A compaction belongs to the
+    A request without usage left no cache, so its changes count for the next turn. A compaction belongs to the
     turn whose prompt it shortened: pi wrote one after a pause whose request still sent 372,732 tokens; a later one sent
     46,657.
     """
 
     def __init__(self) -> None:
-        self.waiting = deque[Turn](maxlen=_HELD)  # turns that were never billed, since the last one with usage
+        self.waiting = deque[Turn](maxlen=_HELD)  # turns without usage, since the last one that has some
         self.unbilled: tuple[Turn, ...] = ()  # those that waited for the turn that is compared now
         self.delayed: tuple[Change, ...] = ()  # compactions that have not shortened a prompt yet
 
     def move_to(self, turn: Turn, previous: Turn | None) -> Turn:
-        """Return the next turn with usage with the changes that its prompt has; turns that waited become `unbilled`."""
+        """Return a turn with the changes that its prompt shows: those of `waiting` turns, and a delayed compaction."""
         self.unbilled = tuple(self.waiting)
         if self.waiting:
             turns = [*self.waiting, turn]
@@ -359,5 +359,5 @@ class LoggedChanges:
 
 
 def without_change(turn: Turn, cause: str = Code.MODEL_CHANGED) -> tuple[Change, ...]:
-    """Return a turn's changes except one, if it is compared with another turn than the previous one."""
+    """Return a turn's changes except those by `cause`, to compare it with another turn than the previous one."""
     return tuple([change for change in turn.changes if change.cause != cause])

@@ -47,7 +47,7 @@ class Remarks(Struct):
     """The remarks of one chain so far."""
 
     reported: set[str] = field(default_factory=set[str])
-    wrote_hour: bool = False  # a usage of the chain wrote for an hour, so the wish for it is passed on
+    wrote_hour: bool = False  # usage of the chain has writes of an hour, so the request for it reaches the provider
 
 
 class PairMeasures(Struct, frozen=True):
@@ -64,8 +64,8 @@ class PairMeasures(Struct, frozen=True):
 # adjustments
 
 
-def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
-    """Replace an unexplained fall by a change of shape among the causes, if the read ended at its place.
+def explain_by_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
+    """Replace an unexplained fall by the cause that content changed its shape, if the read ended at that place.
 
     Anthropic documents text and block as one value; a read that stops there shows that the model saw two
     (anthropics/claude-code#93490: a system message within the history).
@@ -162,7 +162,7 @@ def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 
 def find_contradicted_body(measures: PairMeasures, _: _Causes) -> e.BillUnlikeBody | None:
-    """Return that a usage cannot belong to the recorded body."""
+    """Return evidence that a usage cannot belong to the recorded body."""
     facts, sums = measures.facts, measures.sums
     unlike = counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
     is_told = Code.LIFETIME_LOST in measures.remarks.reported  # then no five minutes contradict an hour
@@ -170,7 +170,7 @@ def find_contradicted_body(measures: PairMeasures, _: _Causes) -> e.BillUnlikeBo
 
 
 def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> e.LifetimeLost | None:
-    """Return that an hour was asked for, and only five minutes were billed, in a chain that never wrote for an hour."""
+    """Return evidence that an hour was asked for and five minutes were billed, in a chain without writes of an hour."""
     facts, usage = measures.facts, measures.facts.current.usage
     if measures.remarks.wrote_hour or (usage is not None and usage.write_1h_tokens):
         return None
@@ -178,7 +178,7 @@ def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> e.LifetimeLost | N
 
 
 def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> e.LookbackExceeded | None:
-    """Return that no breakpoint reaches the last entry, if no usage shows whether it was missed."""
+    """Return evidence that no breakpoint reaches the last entry, if no usage shows whether that was missed."""
     facts = measures.facts
     if facts.fell is not None or facts.current.is_rebuilt or any(not is_remark(cause) for cause in causes):
         return None
@@ -190,10 +190,10 @@ def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> e.LookbackEx
 
 
 def explain_answer(pair: Pair) -> Pair:
-    """Return the pair, with the changed answer as a cause if an engine read less than prompt and answer.
+    """Add the cause that the client sent the answer back changed, if an engine read less than prompt and answer.
 
-    The previous turn of that pair has its answer in its prompt and usage. An engine's cache holds the prompt and the
-    generated tokens after it, so it computes an answer again that comes back in other bytes (sorted arguments, no
+    In the returned pair the previous turn's prompt and usage include its answer. An engine's cache holds the prompt and
+    the generated tokens after it, so it computes an answer again that comes back in other bytes (sorted arguments, no
     reasoning: public reports of llama.cpp and vLLM). A template may omit the reasoning of earlier turns itself, so only
     within a turn of the user is its absence the client's.
     """
@@ -298,8 +298,8 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with `little-lost` causes if it lost less than a block, or 1 % of the prompt, by its usage.
 
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
-    and is expected. Without reported writes usage shows no loss so small: less than a block counts, but not 0 tokens.
-    Of a request whose usage states no reads, bytes show the loss. Requests without usage, or with that of a mock, which
+    and is expected. If writes are not reported, a block is the limit, and a loss of 0 tokens shows nothing. Of a
+    request whose usage states no reads, bytes show the loss. Requests without usage, or with that of a mock, which
     counts one token for hundreds of bytes, are not excused.
     """
     usage, lead = pair.current.usage, pair.leading

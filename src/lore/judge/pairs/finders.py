@@ -1,9 +1,9 @@
 """Find evidence in the facts of two turns: in the shape of the prompts, the log, and the token counts.
 
-Most functions return one evidence struct, or None if the recording does not show it; `outside` has those of the clock,
-endpoints and providers. A finder returns a whole cause if evidence alone does not name it. `lore.judge.rules` says
-which cause each of them explains, how strongly, and how often that was right. The last group returns what the read
-rules out.
+A finder is called by its row in `lore.judge.rules`, which names the cause that the evidence explains, how strongly, and
+how often that was right. It returns the evidence, or None if the recording does not show it; or a whole `Cause`, if the
+code depends on what was found. `outside` has the finders of the clock, endpoints and providers. The last two groups
+have the functions of `ruled_out_by` and `confirmed_by` in the rows.
 
 A `Sign` is a fact that the log notes between two requests; a `Signal`, which the predictor makes of it, also has the
 place of its text in the history.
@@ -52,7 +52,7 @@ _SHRANK_AT_ALL = 128  # tokens: a log's prompt that shrank by more had something
 
 
 def find_restart(facts: PairFacts) -> Cause | None:
-    """Return that the current chain continues one that was given up for it, whose tools it dropped."""
+    """Return the cause if the current chain continues the previous one, which ended, without its tools."""
     previous, current = facts.previous, facts.current
     if previous.chain == current.chain or current.given_up != previous.chain:
         return None
@@ -69,7 +69,10 @@ def find_rewritten_history(facts: PairFacts) -> Cause | None:
 
 
 def find_other_api(facts: PairFacts, cause: Literal["model", "provider", "api"]) -> e.Evidence | None:
-    """Return that two APIs were asked: for another model, at another provider that the log names, or only so."""
+    """Return evidence that the requests went to different APIs, for one reason: `cause`.
+
+    `model`: another model is asked; `provider`: the log names another provider; `api`: no reason is looked for.
+    """
     before, after = facts.previous.prompt, facts.current.prompt
     if before.dialect == after.dialect:
         return None
@@ -130,7 +133,7 @@ def _is_within_head(facts: PairFacts, read: int) -> bool:
 
 
 def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
-    """Return that another model answered, or another dated snapshot of the model that both requests name."""
+    """Return evidence that another model answered, or another dated snapshot of the model that both requests name."""
     before, after = facts.previous.answering_model, facts.current.answering_model
     if before is None or after is None:
         return None
@@ -142,7 +145,7 @@ def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
 
 
 def find_other_speed(facts: PairFacts) -> d.ParameterChanged | None:
-    """Return that a log's answers were served at different speeds, by their usage."""
+    """Return evidence that the usage of a log names different speeds for the two answers."""
     before, after = (usage.speed if usage else "" for usage in (facts.previous.usage, facts.current.usage))
     if facts.current.basis is None or not before or not after or before == after:
         return None
@@ -156,10 +159,10 @@ def find_moved_hashes(section: str, facts: PairFacts) -> Cause | None:
 
 
 def find_far_entry(facts: PairFacts, *, is_sure: bool) -> e.LookbackExceeded | None:
-    """Return that no breakpoint of the current request reaches the last cache entry.
+    """Return evidence that no breakpoint of the current request reaches the last cache entry.
 
-    It is unsure if answers between the two are missing, whose requests may have written nearer entries, and with
-    exactly as many new positions as the cache looks back. `is_sure`: return it only if it is sure; else only if not.
+    It is unsure if answers between the two are missing, whose requests may have written nearer entries, or if exactly
+    as many positions are new as the cache looks back. With `is_sure` only sure evidence is returned, else only unsure.
     """
     state = facts.state
     if state is not None:
@@ -177,7 +180,7 @@ def find_far_entry(facts: PairFacts, *, is_sure: bool) -> e.LookbackExceeded | N
 
 
 def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
-    """Return by how much the last entry of a recorded request is out of the lookback; None if it is not, or unknown.
+    """Return how far the last entry of a recorded request is out of the lookback; None if it is not, or unknown.
 
     The breakpoint itself counts by Anthropic's documentation, but entries before 16 to 20 new positions were read (5 of
     5). So exactly 20 count if usage shows a miss.
@@ -189,7 +192,7 @@ def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
 
 
 def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
-    """Return that a recorded request lacks the breakpoints up to which the previous one was cached.
+    """Return the cause if a recorded request lacks the breakpoints up to which the previous one was cached.
 
     A gateway may set breakpoints that the recording does not have: then something is read or written without one.
     """
@@ -208,7 +211,7 @@ def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
 
 
 def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:
-    """Return a new summary by the provider, the edits that its response lists, or the pass that made a summary."""
+    """Return the cause of a new summary by the provider, else evidence of edits or of a pass that made a summary."""
     previous, current = facts.previous, facts.current
     if current.basis is not None:
         return None
@@ -223,7 +226,7 @@ def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:
 
 
 def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
-    """Return that the provider was allowed to shorten the prompt, and billed fewer tokens."""
+    """Return evidence that the request allows the provider to shorten the prompt, and fewer tokens were billed."""
     previous, current = facts.previous, facts.current
     if current.basis is not None or find_provider_edit(facts) is not None:
         return None
@@ -258,16 +261,16 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
 
 
 def find_other_provider(facts: PairFacts) -> e.Evidence | None:
-    """Return that the log names another provider for the current request."""
+    """Return evidence that the log names another provider for the current request."""
     sign = facts.sign("provider")
     is_back = sign is not None and sign.before == sign.after != ""  # it changed twice since the previous request
     return None if is_back else find_signal("provider", facts)
 
 
 def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
-    """Return the evidence of a sign after which most reads of this client's version and model fell (`cache.falls`).
+    """Return the evidence of a sign after which most reads fell, counted for this client's version and model.
 
-    Also of one after which reads were not counted: a tool search in older versions.
+    `cache.falls` has the counts. It has none for a tool search in older versions: there the sign alone is enough.
     """
     sign, state = facts.sign(name), facts.state
     if sign is None or state is None or state.implicit:
@@ -286,7 +289,7 @@ def fell_in_most(facts: PairFacts, _: Cause | None = None, *, name: str = "tool-
 
 
 def find_resume(facts: PairFacts) -> e.Evidence | None:
-    """Return that the session was resumed; in caches without breakpoints reads fall as often without it."""
+    """Return evidence of a resumed session; None in implicit caches, where reads fall as often without it."""
     return None if facts.is_implicit else find_signal("resume", facts)
 
 
@@ -302,7 +305,7 @@ def read_ends_at(facts: PairFacts, signal: Signal | None) -> bool:
 
 
 def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
-    """Return that a skill was used since the user's last prompt, in versions that move its text."""
+    """Return evidence of a skill used before the user's prompt, in versions of the client that then move its text."""
     skill, model = facts.signal("skill"), normal_name(facts.current.model)
     if skill is None or find_fall("skill", at_prompt=True, is_first=False, version=skill.version, model=model) is None:
         return None
@@ -328,11 +331,11 @@ def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:
-    """Return reasoning that the provider of a cache without breakpoints omits from the prompt.
+    """Return evidence of reasoning that a provider with an implicit cache left out of this prompt.
 
-    The evidence is `exact` if what precedes the reasoning was read, and no more; a read near the head, which other
-    sessions keep in the cache, is not. `is_missed`: only if less was read than precedes it, so that it explains only
-    the part of the fall that follows it; else only if that much was read.
+    By default the read has to reach the reasoning, which then explains the whole fall. With `is_missed` the read has to
+    end before it, so that it explains only the part of the fall after it. The evidence is `exact` if the read ends at
+    the reasoning, and not near the head, which other sessions keep in the cache.
     """
     read, state = facts.read, facts.state
     dropped = None if state is None else state.dropped_reasoning(read)
@@ -368,9 +371,9 @@ def _first_reasoning(prompt: Prompt, is_reasoning: Callable[[Segment], bool]) ->
 
 
 def find_template_drop(facts: PairFacts) -> e.ReasoningDropped | None:
-    """Return recorded reasoning since the user's previous prompt that a chat template omits from this prompt on.
+    """Return evidence of recorded reasoning that a chat template omits once the user sends another prompt.
 
-    None if less was read than precedes it. The tokens before it are estimated from bytes, to within 10 %.
+    None if the read ends before it. The tokens before it are estimated from bytes, to within 10 %.
     """
     previous, current, read = facts.previous, facts.current, facts.read
     is_chat = current.basis is None and current.dialect == "openai-chat"
@@ -385,10 +388,10 @@ def find_template_drop(facts: PairFacts) -> e.ReasoningDropped | None:
 
 
 def find_dropped_thinking(facts: PairFacts) -> e.Evidence | None:
-    """Return thinking that a provider with breakpoints, or an unknown one, omits from this prompt of the user on.
+    """Return evidence of thinking that a provider with breakpoints, or an unknown one, omits from the user's prompt on.
 
-    Everything after the first omitted block is another prompt; the billed total may have shrunk by the thinking. With
-    an unknown provider it has, by no more than followed it or by little, or what precedes the thinking was read.
+    Everything after the first omitted block is another prompt. Of an unknown provider usage has to show it: the read
+    ends at the thinking, or the billed prompt shrank by little, or by no more than what followed the thinking.
     """
     dropped, state, entries = facts.signal("reasoning"), facts.state, None
     before, after = facts.totals
@@ -411,9 +414,9 @@ def find_dropped_thinking(facts: PairFacts) -> e.Evidence | None:
 
 
 def find_first_image(facts: PairFacts, *, in_log: bool) -> e.FirstImage | None:
-    """Return that the first image of a conversation came in: Anthropic caches messages with images apart.
+    """Return evidence that this request has a conversation's first image: Anthropic caches messages with images apart.
 
-    In a recorded request only if it read no more than tools and system prompt.
+    A recorded request must also have read no more than tools and system prompt. `in_log`: look only in logs.
     """
     current = facts.current
     if in_log:
@@ -430,9 +433,9 @@ def find_first_image(facts: PairFacts, *, in_log: bool) -> e.FirstImage | None:
 
 
 def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
-    """Return that the log records a clearing that names no result: of images, if the history has some.
+    """Return evidence that the log records a clearing without names; a cause about images if the history has some.
 
-    None if the prompt was billed for fewer tokens: then `find_removed` applies.
+    None if fewer tokens were billed for the prompt: then `find_removed` applies.
     """
     evidence = find_signal("micro-compaction", facts)
     if evidence is None or not _has_same_history(facts) or _shrunk_total(facts) is not None:
@@ -499,7 +502,7 @@ def _has_same_history(facts: PairFacts) -> bool:
 
 
 def head_was_read(facts: PairFacts) -> RuledOut | None:
-    """Return that a changed head is ruled out: the read includes content that follows tools and system prompt.
+    """Rule out that the head changed, if the read includes content that follows tools and system prompt.
 
     It reaches the breakpoint before the last, or an earlier one exactly or by far: a changed head may end a little
     after the first of them, and other sessions may keep it in the cache.
@@ -518,9 +521,9 @@ def head_was_read(facts: PairFacts) -> RuledOut | None:
 
 
 def head_was_missed(facts: PairFacts) -> RuledOut | None:
-    """Return that a changed history is ruled out: not even tools and system prompt were read, which it leaves alone.
+    """Rule out that only the history changed, if not even tools and system prompt were read.
 
-    In caches with breakpoints these have some of their own, so that no change of a message leaves nothing to read.
+    In caches with breakpoints these have entries of their own, which can be read after any change of a message.
     """
     state, read = facts.state, facts.read
     if state is None or read is None or (read >= (state.min_read or 0) and (read > 0 or state.implicit)):
@@ -536,7 +539,7 @@ def lacks_removed_tools(facts: PairFacts, _: Cause) -> bool:
 
 
 def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
-    """Return that expiry is ruled out: an entry older than the lifetime was read, or all before dropped reasoning.
+    """Rule out expiry, if an entry older than the lifetime was read, or all that precedes dropped reasoning.
 
     Reads of 130,432 and 73,984 tokens, 161 and 134 less than expected, came 8 and 4 s after the ten minutes of OpenAI's
     caches: servers keep entries longer.
@@ -550,7 +553,7 @@ def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
     return RuledOut("the read reaches a breakpoint that is as old", out=True, count=read, limit=limit)
 
 
-# second kinds of evidence, each of which confirms a weak cause
+# second kinds of evidence, each of which confirms a weak cause; all have the arguments of `rules.Check`
 
 
 def verdict_agrees(facts: PairFacts, cause: Cause) -> bool:

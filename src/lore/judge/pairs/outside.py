@@ -35,10 +35,10 @@ _KEEPS_FOR_DAYS = frozenset((*ENGINES, "deepseek"))
 
 
 def find_expiry(facts: PairFacts) -> e.Paused | None:
-    """Return the pause if what the previous turn wrote had expired; there is no grace if it was not read.
+    """Return the pause if what the previous turn left in the cache had surely expired.
 
-    An entry at a breakpoint lives an hour at most. A read that goes beyond that of the previous turn shows that what
-    the latter wrote was alive, unless it wrote entries of two lifetimes.
+    If more was read than by the previous turn, what that one wrote was alive, unless it wrote entries of two lifetimes.
+    If the lifetime is unknown, the longest counts: at breakpoints an hour, else `_LONGEST` (not in `_KEEPS_FOR_DAYS`).
     """
     if facts.comparable and _outruns_previous(facts):
         return None
@@ -61,11 +61,11 @@ def _outruns_previous(facts: PairFacts) -> bool:
 
 
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
-    """Return the pause if entries may have expired by it: over five minutes at breakpoints, else over half an hour.
+    """Return the pause if entries may have expired, and not surely (`find_expiry`), in one of three cases.
 
-    Half an hour also counts if neither usage nor a rule tells the lifetime, and a pause in which a request of unknown
-    usage may have read them. If no more than the head was read, the shortest lifetime counts. None if they surely had
-    expired.
+    It is longer than their lifetime, but a request of unknown usage may have read them meanwhile. It is over five
+    minutes, in a cache with breakpoints whose writes are not reported. It is over half an hour, in an implicit cache or
+    with an unknown lifetime; if no more than the head was read, over the shortest lifetime of a rule.
     """
     state, most = facts.state, entry_lifetime(facts)
     whole = _whole_pause(facts, most) if facts.unbilled else None
@@ -95,10 +95,10 @@ def _whole_pause(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
 
 
 def entry_lifetime(facts: PairFacts) -> float | None:
-    """Return how many seconds the entries live that could be read: by usage, else by the rules of the cache; or None.
+    """Return the lifetime of the entries that could be read, by usage, else by the rules of the cache; None: unknown.
 
-    A prompt may begin with entries of an hour and end with those of five minutes. If not all of the hour's part was
-    read, that part was missed, too, unless it ends too far back for a request to look for it.
+    A prompt may begin with entries of an hour and end with some of five minutes. If the hour's part was not read
+    completely, an hour is returned, unless that part ends too far back for a request to look for it.
     """
     state = facts.state
     if facts.read is not None and facts.hour_end:
@@ -117,7 +117,7 @@ def _has_unreported_writes(facts: PairFacts) -> bool:
 
 
 def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
-    """Return by how much the current request was sent before the entry that it would read was written."""
+    """Return evidence that the current request was sent before the entry that it would read was written."""
     seconds = seconds_before_answer(facts.previous, facts.current) if facts.comparable else None
     return None if seconds is None else e.ParallelStart(seconds)
 
@@ -141,11 +141,11 @@ def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
 
 
 def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
-    """Return a read of exactly the second newest cache entry, within seconds of the previous answer.
+    """Return evidence of a read of exactly the second newest cache entry, within seconds of the previous answer.
 
-    A cache without breakpoints has no such entry: there an earlier read that comes back is another machine's. A read of
-    tools and system prompt alone is no evidence, as any change after them leaves it: 13 of 14 were one, at the second
-    requests of 348 public sessions.
+    An implicit cache has no such entry: there an earlier read that comes back is another machine's. A read of tools and
+    system prompt alone is no evidence, as any change after them leaves it: 13 of 14 were one, at the second requests of
+    348 public sessions.
     """
     pause, read, state = seconds_since(facts.previous, facts.current), facts.read, facts.state
     if pause is None or not 0 <= pause <= counts.SOON or not read or not facts.comparable:
@@ -156,7 +156,7 @@ def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
 
 
 def other_kind_was_read(facts: PairFacts) -> RuledOut | None:
-    """Return that streaming is ruled out: the first request of its kind reads as much as the previous one of the other.
+    """Rule out that streaming, or its end, selected another cache: this first request reads what the previous one read.
 
     A read of tools and system prompt alone is no evidence, as other sessions may have left them.
     """
@@ -182,7 +182,7 @@ _CALLS = (b"tool_use", b"tool_call", b"toolUse", b"function")
 
 
 def find_other_endpoint(facts: PairFacts) -> e.Rerouted | None:
-    """Return that the current request went to another host, endpoint, account, or region of Bedrock."""
+    """Return evidence that the current request went to another host, endpoint, account, or region of Bedrock."""
     before, after = facts.previous.call, facts.current.call
     hosts = [call.endpoint.partition("/")[0] for call in (before, after)]
     other_key = bool(before.account and after.account and before.account != after.account)
@@ -197,7 +197,7 @@ def find_other_endpoint(facts: PairFacts) -> e.Rerouted | None:
 
 
 def find_named_route(facts: PairFacts) -> e.RoutedElsewhere | None:
-    """Return that a router names another provider, deployment or region, or call ids show another provider."""
+    """Return evidence that a router names another provider, deployment or region, or that call ids show another one."""
     before, after = facts.previous.call, facts.current.call
     names = [named_provider(call.answered_by) or call.answered_by for call in (before, after)]
     if all(names) and names[0] != names[1]:
@@ -210,11 +210,11 @@ def find_named_route(facts: PairFacts) -> e.RoutedElsewhere | None:
 
 
 def find_missing_answers(facts: PairFacts, *, is_foreign: bool = False) -> e.RoutedElsewhere | None:
-    """Return that answers between the two requests were not received in this recording, which may be cut.
+    """Return evidence that the history has new answers to requests that this recording lacks.
 
-    `is_foreign`: their call ids are another provider's, so that it is not cut. The first answer does not count, which
-    the previous request received. If the request continues one that is not the last of its chain, others of the
-    recording received them.
+    The first new answer does not count: the previous request received it. None if the request continues one that is not
+    the last of its chain: other requests of the recording received the answers. `is_foreign`: return it only if their
+    call ids are another provider's; otherwise only if not, since the recording may just be cut.
     """
     if facts.current.basis is not None or not facts.overlap.is_covered or not facts.comparable:
         return None

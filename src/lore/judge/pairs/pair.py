@@ -1,10 +1,14 @@
-"""Two successive turns: the facts that are known of them, and the verdict on them.
+"""Two successive turns: the facts that are known of them (`PairFacts`), and the verdict on them (`Pair`).
 
-`PairFacts` are the facts before two turns are judged; a `Pair` holds the causes that were found and the cost of each.
-Usage decides how much was lost; bytes decide only if usage is not recorded. What was new in the prompt, or taken out
-of it, was never in the cache and is no loss (`limit_rebilled`). If bytes, usage and the provider's verdict
-contradict one another, that is reported (LORE302). A verdict `unavailable` is no contradiction, as it often is no miss,
-nor is one about tools and system prompt in a transcript, which lacks both.
+Facts are collected before the turns are judged; the verdict has the causes that were found and the cost of each. Words:
+a read *fell* if it is smaller than what the previous request left in the cache, by more than a tolerance; it is *short*
+by the same number without the tolerance. The *head* is tools and system prompt. An *implicit* cache has no breakpoints.
+
+Usage decides how much was lost; bytes decide only if usage is not recorded. Content that is new in the prompt, or was
+removed from it, is not counted as lost (`limit_rebilled`). `find_dispute` reports that bytes, usage and the provider's
+verdict contradict one another (LORE302), except for a verdict `unavailable`, after which often nothing was missed. For
+prompts that were rebuilt from a log, which may lack tools and system prompt, only the read disputes a verdict
+(`verdict.explain_fall`).
 """
 
 from __future__ import annotations
@@ -86,7 +90,7 @@ class Tally(Struct, frozen=True):
         return Tally(self.times + 1, self.fell + fell)
 
 
-_FLOOR = 0.1  # the share by which reads of one floor differ
+_FLOOR = 0.1  # reads that differ by at most this share are taken to end at the same place
 
 
 class PairFacts(Struct, frozen=True):
@@ -101,7 +105,7 @@ class PairFacts(Struct, frozen=True):
     lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
     hour_end: int | None = None  # where entries that live an hour end, if entries of five minutes follow them
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
-    state: TurnState | None = None  # what a log shows before the current usage; None: not needed, or not a log
+    state: TurnState | None = None  # what a log shows of the prompt, if the read fell; None: not needed, or not a log
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
     unbilled: tuple[Turn, ...] = ()  # requests of a log between the two whose usage is unknown
     tallies: Mapping[str, Tally] = {}  # of the signals of earlier turns, by name
@@ -109,7 +113,7 @@ class PairFacts(Struct, frozen=True):
     result_bytes: int = 0  # of all results of tools in the current history of a log
     first: Turn | None = None  # the first request of a log's chain that has usage
     least_lifetime: float | None = None  # seconds for which a recorded request's prompt is surely kept, by a rule
-    # entries and tokens before reasoning that this prompt may lack, in a log whose cache is unknown
+    # log entries and tokens before the reasoning that the provider may have left out; only if its cache is unknown
     earlier_reasoning: tuple[int, int] | None = None
     omits_thinking: bool = False  # a rule: the model reads no thinking that precedes the user's latest prompt
     grown_falls: tuple[int, ...] = ()  # tokens read in the latest turns whose read fell though their prompt had grown
@@ -121,7 +125,7 @@ class PairFacts(Struct, frozen=True):
 
     @property
     def is_at_floor(self) -> bool:
-        """Whether as little was read as in three earlier turns whose prompt had grown: no removal explains that.
+        """Whether three earlier turns whose prompt had grown read as little: then no removed content is the reason.
 
         In one session of OpenClaw 101 reads fell to 14,000 to 16,000 tokens, 17 of them of prompts that had shrunk. A
         read of 0 shows no floor.
@@ -146,11 +150,11 @@ class PairFacts(Struct, frozen=True):
         return self.state is not None and self.state.implicit
 
     def sign(self, name: str) -> Sign | None:
-        """Return the sign of this name that the log has at the current turn; None without one."""
+        """Return the sign of this name (`model.state.SIGNS`) that the log has at the current turn; None without one."""
         return next((sign for sign in self.current.signs if sign.name == name), None)
 
     def signal(self, name: str, *, is_delayed: bool = True) -> Signal | None:
-        """Return a signal with its place; `is_delayed`: it came before this prompt of the user's, and may move now."""
+        """Return a signal with its place; `is_delayed`: an earlier turn had it, and its text may move now."""
         signals = () if self.state is None else self.state.signals
         return next((signal for signal in signals if (signal.name, signal.is_delayed) == (name, is_delayed)), None)
 
@@ -167,7 +171,7 @@ def provider_verdict(turn: Turn) -> ProviderSaid | None:
     return ProviderSaid(reason, "" if reason else verdict.reason, missed, unread=unread if is_too_many else None)
 
 
-# What rewrites tools and system prompt together.
+# Causes that change tools and system prompt together.
 _WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSION_CHANGED))
 
 
@@ -248,7 +252,7 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
     if cause.code == Code.MODEL_CHANGED and pair.current.is_rebuilt and pair.previous.usage is not None:
         tokens = counts.prompt_tokens(pair.previous.usage)  # all of it, also what the log does not record
     if pair.short is not None:
-        previous, current, unbilled = pair.previous, pair.current, 0
+        previous, current, unread = pair.previous, pair.current, 0
         is_lost = cause.lost and (previous.chain == current.chain or not len(previous.prompt.messages))
         if is_lost and not counts.bills_writes(previous) and not counts.read_everything(previous, current):
             tools, is_system = 0, cause.section == "system" and previous.basis is None
@@ -261,10 +265,10 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
             read, same = counts.first_pass_read(current.usage) or 0, size - tokens - tools
             is_far = (read + block) * ESTIMATE_FACTOR < same and same > counts.TOLERANCE_TOKENS
             if is_far or cause.kind == "expected":  # only the tokens after the change
-                unbilled, source = min(tokens, size - read), "estimated"
+                unread, source = min(tokens, size - read), "estimated"
             else:  # all whole blocks after the read
-                unbilled, source = size // block * block - read, "recorded"
-        tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
+                unread, source = size // block * block - read, "recorded"
+        tokens, source = (unread, source) if unread > pair.short else (pair.short, "recorded")
     own_breakpoints = cause.code != Code.COLD_COMPACTION  # its misplaced breakpoint is the cause
     tokens = counts.capped_by_usage(pair.current.usage, tokens, own_breakpoints=own_breakpoints)
     if pair.rebilled is not None and pair.rebilled < tokens:
@@ -276,7 +280,7 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
 
 
 def dispute_of(pair: Pair) -> Disputed | None:
-    """Return how a pair's causes say that bytes, usage and verdict disagree, or that no cause was found; else None."""
+    """Return the contradiction of bytes, usage and verdict among a pair's causes, or that none explains it; or None."""
     dispute = next((cause.evidence for cause in pair.causes if isinstance(cause.evidence, Disputed)), None)
     if dispute is None and pair.fell and any(cause.code in UNEXPLAINED for cause in pair.causes):
         return Disputed("unexplained", tokens=pair.fell)
@@ -341,18 +345,18 @@ _NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERV
 def limit_rebilled(
     facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums | None = None, ratio: float = counts.BYTES_PER_TOKEN
 ) -> int | None:
-    """Return the most tokens of the current prompt that the previous request sent, too, and that were not read.
+    """Return the most tokens that can have been re-billed: both requests sent them, and they were not read; else None.
 
-    None if nothing limits them. Removed content is not billed again, and new content never was before. `ratio` is of
-    bytes per token; `sums` is missing if no bytes were measured.
+    There is a limit only if the prompt shrank or a cause removes content: removed content is not billed again, and new
+    content was not billed before. `ratio`: bytes per token; `sums`: None if no bytes were measured.
     """
     codes = {cause.code for cause in causes if not is_remark(cause)}
     if not codes.isdisjoint((Code.CACHE_EXPIRED, Code.BREAKPOINTS_MISSING)):
         codes.update(other.code for cause in causes for other in cause.also if other.code in _REWRITING)
     previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
     reasoning, state = facts.signal("reasoning"), facts.state
-    is_limit = facts.is_implicit  # with breakpoints 63 of 73 such prompts read over 85 %
-    readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
+    is_implicit = facts.is_implicit  # with breakpoints 63 of 73 such prompts read over 85 %
+    readable = (reasoning.read_if_moved or 0) if is_implicit and reasoning is not None else 0
     if readable > (read or 0) and codes & _NOT_BY_PROMPT:
         return readable - (read or 0)  # what follows it could not be read anyway
     most = counts.prompt_tokens(None if usage is None else usage.first_pass)
@@ -361,12 +365,12 @@ def limit_rebilled(
     if not has_shrunk and (codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes):
         return None
     unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
-    if unread is not None and state is not None and is_limit and state.prefix.reason == "shrunk":
+    if unread is not None and state is not None and is_implicit and state.prefix.reason == "shrunk":
         unread -= max(0, (state.prefix.tokens or 0) - (read or 0))  # another machine lacked what precedes the change
     is_rewritten = not codes.isdisjoint(_REWRITING)
     if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
         grown, output = state.grown, state.output
-        if is_limit and grown.has_thinking and Code.REASONING_DROPPED_BY_TEMPLATE in codes:  # also of the last answer
+        if is_implicit and grown.has_thinking and Code.REASONING_DROPPED_BY_TEMPLATE in codes:  # and the last answer's
             grown = replace(grown, answer_bytes=grown.answer_bytes - grown.thinking_bytes)
             output = min(output or most, round(grown.answer_bytes / counts.BYTES_PER_TOKEN))
         return None if unread is None else max(0, unread - TokenRate().tokens(grown, output))
@@ -388,8 +392,8 @@ def limit_rebilled(
 def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> int:
     """Return the most tokens that were billed again after a compaction or rewind; `unread` were not read.
 
-    If the log lacks the summary, as Codex's does, no more is billed again than the first request of the chain sent, and
-    what is left of the later content.
+    If the log lacks the summary, as Codex's does, only two things can be billed again: what the chain's first request
+    sent, and the later messages that were kept.
     """
     previous, current, first, read = facts.previous, facts.current, facts.first, facts.read
     fresh, same = split_fresh_segments(previous.prompt, current.prompt, facts.overlap.common)
@@ -413,11 +417,11 @@ def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
     return sum(sizes) / per_token
 
 
-def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: int) -> int:
+def count_lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: int) -> int:
     """Return how many of the `cacheable` bytes cannot be read after a change of the segment at a position.
 
-    In tools and system prompt all from the last breakpoint before it is lost. In the history earlier requests left
-    entries at their own ends; where usage is recorded, it shows the read tokens.
+    A change of tools or system prompt loses everything after the last breakpoint before it, if no usage shows the read.
+    In the history only what follows the change is lost, as earlier requests left entries at their own ends.
     """
     prompt, overlap = facts.previous.prompt, facts.overlap
     is_marked = prompt.breakpoints and not prompt.auto_breakpoint

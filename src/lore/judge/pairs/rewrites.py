@@ -96,10 +96,10 @@ def _compaction(
 
 
 def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False) -> Cause | None:
-    """Return that the current prompt goes back to an earlier message of the user, and says something else there.
+    """Return the cause if the current prompt has another message of the user in the place of an earlier one.
 
-    `is_edit`: that is the last message, so that no answer was removed. Only it is new, and nobody could have cached it;
-    what a program replaces there has a cause of its own.
+    Answers of the model after it were removed; with `is_edit` none were, as it was the last message. What a program
+    replaces there has a cause of its own.
     """
     start = _user_message_at(previous, begin)
     if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
@@ -115,8 +115,8 @@ def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool 
     return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed)), len(previous.head) + begin)
 
 
-def holds_history(previous: Turn, current: Turn) -> bool:
-    """Return whether the last message repeats the model's answer in one text, as ReAct agents write their history."""
+def has_answer_in_text(previous: Turn, current: Turn) -> bool:
+    """Return whether the last message quotes the model's previous answer, as ReAct agents write their history in it."""
     old, new = previous.prompt.messages.last(), current.prompt.messages.last()
     if old is None or new is None or previous.generated is None:
         return False

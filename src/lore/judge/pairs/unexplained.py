@@ -62,6 +62,7 @@ def unexplained(facts: PairFacts) -> Cause:
 
 
 def _examine(facts: PairFacts) -> Iterator[RuledOut]:
+    """Yield each reason that was examined, and whether the recording rules it out (`RuledOut.out`)."""
     previous, current = facts.previous, facts.current
     head_read, head_missed = find.head_was_read(facts), find.head_was_missed(facts)
     yield from _clock(facts)
@@ -95,7 +96,7 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
 
 
 def _clock(facts: PairFacts) -> Iterator[RuledOut]:
-    """Yield what the clock says of expiry, a parallel start and an older entry; one that goes back says nothing."""
+    """Examine expiry, a parallel start and an older entry by the clock; a negative pause rules out none of them."""
     previous, current, state = facts.previous, facts.current, facts.state
     pause = counts.pause_between(facts.last_use or previous, current)
     if pause is None or pause < 0:
@@ -121,7 +122,7 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
 
 
 def _history(facts: PairFacts) -> Iterator[RuledOut]:
-    """Yield what the log and the totals say of the history."""
+    """Examine by the log and the totals whether the history changed."""
     (before, after), state = facts.totals, facts.state
     has_shrunk = before is not None and after is not None and before - after > find.SHRANK
     if has_shrunk and facts.signal("reasoning") is None:
@@ -136,7 +137,7 @@ def _history(facts: PairFacts) -> Iterator[RuledOut]:
 
 
 def _request(previous: Turn, current: Turn) -> Iterator[RuledOut]:
-    """Yield what two recorded requests say of breakpoints, endpoint, parameters and the provider's editing."""
+    """Examine breakpoints, endpoint, parameters and the provider's editing in two recorded requests."""
     gap = lookback_gap(previous.prompt, current.prompt, current.at)
     if gap is None or gap.new < 0:
         yield RuledOut("breakpoints", None if gap is None else False)

@@ -1,9 +1,10 @@
 """The facts of two turns -> their causes -> the cost of each cause.
 
 `judge_pair` finds the causes, measures the bytes, adjusts the causes (`corrections`) and limits what was lost
-(`losses`). The causes are those of the first stage of `lore.judge.rules` that has some: the shape of both requests;
-their bytes (`lore.prefix.causes`), unless the clock or the place explains a break in them; if only usage shows a break,
-the table of evidence. A pause longer than the cache lives explains changed bytes and a fallen read alike.
+(`pair.limit_rebilled`). To add a cause, see `lore.judge.rules`. The causes are those of the first stage of
+`lore.judge.rules` that has some: the shape of both requests; their bytes (`lore.prefix.causes`), unless the clock or
+the place explains a break in them; if only usage shows a break, the table of evidence. A pause longer than the cache
+lives explains changed bytes and a fallen read alike.
 
 Of all rows of the table of evidence (`FALLS`) that apply, the first strong one leads; weak evidence leads only if
 nothing strong applies, and is never waste. A verdict of the provider that the client changed a section comes before
@@ -31,12 +32,12 @@ from lore.judge.pairs.pair import (
     PairFacts,
     Tally,
     can_lead,
+    count_lost_bytes,
     is_remark,
     limit_rebilled,
-    lost_bytes,
     provider_cause,
 )
-from lore.judge.pairs.rewrites import ReplacedTail, find_rewind, holds_history
+from lore.judge.pairs.rewrites import ReplacedTail, find_rewind, has_answer_in_text
 from lore.judge.pairs.unexplained import unexplained
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
@@ -56,13 +57,15 @@ def judge_pair(
 ) -> Pair:  # fmt: skip
     """Return the verdict on two turns.
 
-    `measured` has the bytes of the previous prompt, and afterwards those of the current one. `tail` was removed from
-    the previous prompt. `remarks` remembers those that are reported.
+    `measured` has the bytes of the previous prompt, and is advanced to the current one. `tail` was removed from the
+    previous prompt. `remarks` are those that the chain has so far.
     """
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
-    causes = _find_all_causes(facts)
-    causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, cacheable)) for cause in causes])
+    causes = tuple([
+        replace(cause, lost=count_lost_bytes(facts, measured, cause.position, cacheable))
+        for cause in _collect_causes(facts)
+    ])  # fmt: skip
     sums = measured.advance(current.prompt, overlap.common)
     per_token = counts.bytes_per_token(current, sums.current)
     measures = PairMeasures(facts, sums, cacheable, per_token, tail, remarks)
@@ -80,9 +83,9 @@ def judge_pair(
     )  # fmt: skip
 
 
-def _find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return every cause of a break, the leading ones first."""
-    causes = _limit_by_verdict(facts, _find_causes(facts))
+def _collect_causes(facts: PairFacts) -> tuple[Cause, ...]:
+    """Return the causes of the first stage that has some, as verdict, clock, breakpoints and hashes change them."""
+    causes = _limit_by_verdict(facts, _find_in_first_stage(facts))
     refusal = find.find_signal("refusal", facts)
     if refusal is not None:
         causes = tuple([
@@ -111,8 +114,8 @@ def _find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
     return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
 
 
-def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return what the shape, else the bytes, else the read show."""
+def _find_in_first_stage(facts: PairFacts) -> tuple[Cause, ...]:
+    """Return the causes that the shape of both requests shows; if none, the bytes; if none, the fallen read."""
     shape = first_cause(facts, rules.SHAPES)
     if shape is not None:
         return (shape,)
@@ -173,7 +176,7 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
     if codes == {Code.PREFIX_MOVED} and causes[0].section == "messages" and not current.is_rebuilt:
         begin = previous.prompt.messages.common(current.prompt.messages)
         evidence = causes[0].evidence
-        if isinstance(evidence, TextChanged) and not evidence.what and holds_history(previous, current):
+        if isinstance(evidence, TextChanged) and not evidence.what and has_answer_in_text(previous, current):
             return (replace(causes[0], evidence=replace(evidence, what="history")), *causes[1:])
         edited = find_rewind(previous.prompt, current.prompt, begin, is_edit=True)
         return causes if edited is None else (edited,)
@@ -207,15 +210,15 @@ def first_cause(facts: PairFacts, rows: Iterable[rules.EvidenceRule]) -> Cause |
 def explain_by_clock(facts: PairFacts) -> Cause:
     """Return the cause of a fallen read by the clock, else the unexplained one.
 
-    For a log whose history is not the one that was sent.
+    Used if the log's history is not the one that was sent, so that nothing else can be compared.
     """
     return first_cause(facts, rules.BY_CLOCK) or unexplained(facts)
 
 
 def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return the cause of a read that fell although the prompt continues, and a verdict that the read disputes.
+    """Return the cause of a read that fell although the prompt continues; also a verdict that the read contradicts.
 
-    The cause has other evidence in `also`, and in `ruled_out` the causes that the read contradicts.
+    The other causes with evidence are in its `also`, and those that the read contradicts in its `ruled_out`.
     """
     possible, ruled_out = _evaluate(facts)
     disputed = _dispute_verdict(facts)
@@ -229,9 +232,10 @@ def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
 
 
 def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
-    """Try every row; return the causes that the read allows, and its evidence against the others.
+    """Ask every row of `rules.FALLS`; return the causes that are possible, and the reasons against the others.
 
-    Also evidence: most reads of the session did not fall after the weak signal of the cause.
+    A cause is ruled out by the read, or by the session: most reads after its weak signal did not fall, or most of those
+    without any signal fell, too.
     """
     possible: list[Cause] = []
     ruled_out: list[RuledOut] = []
@@ -304,7 +308,7 @@ def _limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Caus
 
 
 def _dispute_verdict(facts: PairFacts) -> Cause | None:
-    """Return that the read contradicts the verdict: it includes the tools and system prompt that are said to differ."""
+    """Return the remark that the verdict is wrong: the read includes tools and system prompt, which it says differ."""
     verdict, head_read = facts.verdict, find.head_was_read(facts)
     if verdict is None or CLIENT_SECTIONS.get(verdict.reason) not in ("tools", "system") or head_read is None:
         return None

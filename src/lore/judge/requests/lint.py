@@ -98,7 +98,7 @@ class Sized(Struct, frozen=True):
 
     @property
     def last(self) -> int:
-        """The last segment that could be cached: the last breakpoint's, or the prompt's."""
+        """The index of the last segment that can be cached: at the last breakpoint, else at the prompt's end."""
         prompt = self.prompt
         if self.marked and prompt.breakpoints and not prompt.auto_breakpoint and self.cache != "openai-breakpoint":
             return prompt.breakpoints[-1]
@@ -169,7 +169,7 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
 
 
 def _predict_twice(sized: Sized, rules: DatedRules, at: float | None, least: int) -> list[Prediction]:
-    """Predict the request sent at a time, and half a minute later; a cache keeps `least` tokens or more."""
+    """Predict the request sent at a time, and half a minute later; the cache keeps no prefix under `least` tokens."""
     from lore.cache.predictor import Predictor  # noqa: PLC0415 - `check` asks for no outlook
 
     turn, call = sized.turn, replace(sized.turn.call, status=None)
@@ -232,9 +232,10 @@ class Linter:
             cache_named(cache)  # an unknown name raises before anything is read
 
     def note_sent(self, turn: Turn, broken: laws.Broken, found_in: Turn | None = None) -> bytes:
-        """Remember when text that should be new in each request was sent; return its key, empty for another rule.
+        """Remember a text that should be new in each request, with the time or the size of its prompt.
 
-        The text is that of `found_in`, if the turn has it at another place.
+        Return its key for `is_frozen`; empty if the rule is not about such text. The text is read from `found_in`, if
+        `turn` has it at another place.
         """
         has_text = broken.code in NEW_EACH_TIME and broken.at >= 0
         part = (found_in or turn).prompt.segment_at(broken.at) if has_text else None
@@ -249,7 +250,7 @@ class Linter:
         return key
 
     def is_frozen(self, key: bytes) -> bool:
-        """Return whether a text was sent again when it should have been another one: an example is no clock."""
+        """Return whether a clock was the same a minute later, or an id or count in a prompt of another size."""
         return self._sent.get(key, 0.0) is None
 
     def defects(self, turn: Turn) -> list[laws.Broken]:
@@ -260,7 +261,7 @@ class Linter:
             *laws.request_laws(turn, self._rules, laws.find_foreign(turn.prompt)),
         ]
         if self._cache or least_cached(self._rules(), turn) < MOST:  # else it has no cache, and advice is of no use
-            faults += [*self._of_head(turn), *self._of_place(sized)]
+            faults += [*self._check_head(turn), *self._check_sizes(sized)]
         tools = laws.ToolHistory()
         tools.read(turn.prompt)
         faults += filter(None, [tools.find_orphan(turn)])
@@ -290,7 +291,7 @@ class Linter:
 
     # content of the head, and sizes
 
-    def _of_head(self, turn: Turn) -> list[laws.Broken]:
+    def _check_head(self, turn: Turn) -> list[laws.Broken]:
         prompt, head = turn.prompt, turn.prompt.head
         key = head, tuple([place for place in prompt.breakpoints if place < len(head)])
         faults = self._heads.get(key)
@@ -302,7 +303,7 @@ class Linter:
             self._heads[key] = faults
         return faults
 
-    def _of_place(self, sized: Sized) -> Iterator[laws.Broken]:
+    def _check_sizes(self, sized: Sized) -> Iterator[laws.Broken]:
         """Yield the rules about sizes that a request breaks."""
         turn, prompt = sized.turn, sized.prompt
         yield from _find_images(sized)
@@ -321,7 +322,7 @@ class Linter:
         yield from self._find_far_breakpoints(sized) if few is None else (few,)
 
     def _find_short_prefix(self, sized: Sized) -> laws.Broken | None:
-        """Find that the prefix up to the last breakpoint, or the whole prompt, is shorter than the model's minimum."""
+        """Return the fault if the prefix up to the last breakpoint, or the prompt, is under the model's minimum."""
         turn, least = sized.turn, minimum_tokens(self._rules(), sized.turn)
         shortage = None if self._cache else laws.below_minimum(turn, self._rules)
         if sized.counter is not None and least is not None and not self._cache:
@@ -337,7 +338,7 @@ class Linter:
         return laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", laws.path_at(sized.prompt, at), evidence, kind, at)
 
     def _find_missing_breakpoint(self, sized: Sized) -> laws.Broken | None:
-        """Find that nothing would be cached for want of a breakpoint, or nothing of a conversation's history."""
+        """Return the fault if missing breakpoints leave the whole prompt, or the conversation's history, uncached."""
         turn, prompt, upto = sized.turn, sized.prompt, sized.upto
         if self._cache or prompt.auto_breakpoint or not upto or not laws.needs_breakpoints(turn):
             return None
@@ -360,7 +361,7 @@ class Linter:
         return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, last), evidence, at=last)
 
     def _find_far_breakpoints(self, sized: Sized) -> Iterator[laws.Broken]:
-        """Find that a look-up does not reach the entry of the previous request."""
+        """Yield the fault if the cache looks back too few positions to reach the entry of the previous request."""
         turn, prompt, where = sized.turn, sized.prompt, sized.where
         allowed = self._rules().number("lookback", where.provider, turn.model, where.platform, turn.at)
         if not sized.marked or not allowed or not len(prompt.messages):
@@ -451,7 +452,7 @@ def _find_images(sized: Sized) -> Iterator[laws.Broken]:
 
 
 def _latest_answer(prompt: Prompt) -> int:
-    """Return the place of the envelope of the model's last message, new since the previous request; 0: none."""
+    """Return where the model's last message begins, which the previous request did not have; 0 without one."""
     for place in range(len(prompt.messages) - 1, -1, -1):
         segment = prompt.messages[place]
         if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in (b'"assistant"', b'"model"'):

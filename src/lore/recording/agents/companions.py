@@ -139,12 +139,12 @@ def is_companion(name: str) -> bool:
     return name.startswith("agent-") and name.endswith(".jsonl")
 
 
-def is_no_session(path: str) -> bool:
-    """Return whether a file in a folder is skipped: another one has its requests, or it notes which subagents ran.
+def is_skipped(path: str) -> bool:
+    """Return whether a scan of folders skips a file, because its requests are in another file, or it has none.
 
-    The first holds for logs that exist without `.zst`, for Gemini chats that exist as `.jsonl`, and for the contexts of
-    Kimi CLI's subagents next to the screen's log, which has their usage; contents are not compared. The second holds
-    for journals of Claude Code's workflows.
+    In another file: logs that exist without `.zst`, Gemini chats that exist as `.jsonl`, and contexts of Kimi CLI's
+    subagents next to the screen's log, which has their usage; contents are not compared. Without requests: journals of
+    Claude Code's workflows, which list the subagents that ran.
     """
     if path.endswith(".zst"):
         return filesystem.is_file(path.removesuffix(".zst"))
@@ -186,7 +186,7 @@ def _session_of_chat(path: str) -> str:
 
 
 def _list_companions(folder: str) -> list[str]:
-    """Return the names of subagents' logs in a folder; it may hold thousands of logs, each of which asks for them."""
+    """Return the names of subagents' logs in a folder; `_read_once` remembers them for its thousands of logs."""
     return [*filter(is_companion, filesystem.names(folder or os.curdir))]
 
 
@@ -223,9 +223,9 @@ def _session_of_log(path: str) -> str | None:
 
 
 def _deepseek_ids(path: str) -> tuple[str, str] | None:
-    """Return the ids of a session of DeepSeek Harness and of the one that started it as a subagent (perhaps empty).
+    """Return the id of a DeepSeek Harness session, and that of the session whose subagent it is (empty: none).
 
-    None is returned for another file. A fork names its parent, too, and delegates nothing.
+    Return None for any other file. A fork also names a parent, and is no subagent.
     """
     return _read_once(_read_deepseek, path) if os.path.basename(path).startswith("session.jsonl") else None
 
@@ -259,7 +259,7 @@ class _FileSession(Struct, frozen=True):
 
 
 def _family(path: str) -> tuple[str, Mapping[str, DatabaseSession | _FileSession]]:
-    """Return an OpenCode session's id, and all sessions of its database or folder by id; both empty for other files."""
+    """Return an OpenCode session's id, and all sessions stored with it by id; `("", {})` for any other file."""
     stored = corpus.opencode().session_in(path)
     if stored is not None:
         return stored[1], corpus.opencode().sessions_of(stored[0])

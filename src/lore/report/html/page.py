@@ -141,7 +141,7 @@ def describe_spending(spending: Spending, *, has_limits: bool = True) -> str:
         f"{overview.cost_of(spending)} for {what}", overview.describe_rebilled_part(spending),
         *sentences.describe_surcharges(spending.surcharges),
         f"recorded by the agent itself: {overview.money(recorded)}" if recorded else "",
-        overview.unpriced_parts(spending) if has_limits else "",
+        overview.describe_missing_cost(spending) if has_limits else "",
     )  # fmt: skip
     return "\n".join(f"{text[:1].upper()}{text[1:]}." for text in parts if text)
 
@@ -221,7 +221,7 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     if result.by in ("model", "project"):
         blocks += capture(partial(overview.write_groups, result.groups, result.by), f"By {result.by}")
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
-    limits = (overview.unpriced_parts(result.total), *result.notes)
+    limits = (overview.describe_missing_cost(result.total), *result.notes)
     if result.inherited is not None:
         lines.append(f"not in the cost: {overview.describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
