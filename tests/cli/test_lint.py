@@ -21,13 +21,8 @@ def text(words="Begin.", mark=None):
 
 def body(*blocks, words=LONG, **fields):
     messages = [{"role": "user", "content": list(blocks) or [text()]}]
-    return {
-        "model": "claude-sonnet-4-5",
-        "max_tokens": 9,
-        "system": [text(words, MARK)],
-        **fields,
-        "messages": messages,
-    }
+    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": [text(words, MARK)], **fields,
+        "messages": messages}  # fmt: skip
 
 
 GOOD, REFUSED = body(), body(text("", MARK))
@@ -345,11 +340,8 @@ def test_lint_exits_1_if_long_prompt_is_uncached(request_body, code):
 
 
 def test_constant_example_of_a_time_is_no_clock():
-    tool = {
-        "name": "CronCreate",
-        "input_schema": {"type": "object"},
-        "description": 'Schedule a prompt. Examples: "remind me at 2:30pm today", "at 9am".',
-    }
+    tool = {"name": "CronCreate", "input_schema": {"type": "object"},
+        "description": 'Schedule a prompt. Examples: "remind me at 2:30pm today", "at 9am".'}  # fmt: skip
     put("a.json", dumps(body(tools=[tool])))
     assert not codes("lint", "a.json") & {"LORE151", "LORE153", "LORE182"}
 

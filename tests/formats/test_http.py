@@ -184,3 +184,12 @@ def test_status_is_read_in_every_layout(raw, status):
 @each("wrapped", [{"text": "{}", "charset": "utf-8"}, {"text": "{}"}, {"mimeType": "application/json", "text": "{}"}])
 def test_text_beside_its_type_is_the_content(wrapped):
     assert content_of(dumps(wrapped)) == Content(b'"{}"', "text")
+
+
+def test_lower_count_of_record_is_of_a_part():
+    used = exchange(response=text(json.dumps(SAID)), usage=Usage(1, 0, 0, 5)).usage
+    assert (used.uncached_tokens, "in the response, 1, 0" in used.contradiction) == (3, True)
+
+
+def test_session_affinity_selects_the_server():
+    assert exchange(headers={"x-session-affinity": "s1"}).call.route == "x-session-affinity: s1"

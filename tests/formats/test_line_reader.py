@@ -12,6 +12,7 @@ from lore.formats import lines
 from lore.formats.base import Reader
 from lore.formats.builder import DocumentReader
 from lore.formats.captures.recorders import Documents
+from lore.formats.claude.reader import ClaudeCode
 from lore.formats.lines import LineCutter, LineReader, find_whole_records, read_records
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
@@ -98,6 +99,13 @@ def test_record_cut_by_line_feeds_is_whole():
 def test_cut_record_may_hold_code(text):
     cut = b'{"kind":"cache_reset","reason":"%b"}' % text.encode()
     assert reasons(cut) == (["first", text.replace("\\", ""), "last"], ["LORE209"])
+
+
+def test_empty_object_in_text_of_cut_record_is_text():
+    cut = b'{"type":"user","uuid":"b","sessionId":"s","message":{"role":"user","content":"f()\n{}\nend"}}\n'
+    assert [
+        value.code for value in (read.value for read in everything(ClaudeCode(), cut)) if isinstance(value, Problem)
+    ] == ["LORE209"]
 
 
 @each("text", ["one\ttwo", "one\x07two", "one\ttwo\nthree"])

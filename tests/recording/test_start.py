@@ -26,5 +26,7 @@ def test_session_log_precedes_its_summary_agents_copy(tmp_path):
     """The copy begins with the first message; the session's log with a later snapshot of the files."""
     (tmp_path / "s" / "subagents").mkdir(parents=True)
     (tmp_path / "s.jsonl").write_bytes(b'{"timestamp":1767225609.5}\n{' + TIME + b"}\n")
-    (tmp_path / "s" / "subagents" / "agent-acompact-1.jsonl").write_bytes(b"{" + TIME + b',"agentId":"acompact-1"}\n')
+    (tmp_path / "s" / "subagents" / "agent-acompact-1.jsonl").write_bytes(
+        b"{" + TIME + b',"agentId":"acompact-1"}\n' + b" " * 99
+    )
     assert [file.path for file in by_start(inputs([str(tmp_path)]), lambda file: file)][0] == str(tmp_path / "s.jsonl")

@@ -21,7 +21,7 @@ from lore.model.mask import mask
 from lore.model.results import CheckResult, Summary
 from lore.report.console import Console, line, wants_colour
 from lore.report.forms.base import REPORTS, render
-from lore.report.plain import escaped, last_part, quote, visible
+from lore.report.plain import escaped, last_part, project_name, quote, visible
 
 
 def test_credential_with_slash_is_masked_in_project_name():
@@ -31,6 +31,7 @@ def test_credential_with_slash_is_masked_in_project_name():
     shown = last_part(f"/home/ann/{key.text}")
     assert key.secret.rpartition("/")[2][-6:] not in shown
     assert (last_part("/home/ann/code/"), last_part("C:\\code"), last_part("/")) == ("code", "code", "/")
+    assert project_name("/home/ann/app/.claude/worktrees/fix/") == "app/…/fix"
 
 
 # GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could end lore's annotations.
