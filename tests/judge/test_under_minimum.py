@@ -25,7 +25,7 @@ def test_usage_shows_how_short_a_prompt_is():
     assert finding.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
     message = finding.message
     assert "the prompt has 900 tokens; claude-opus-4-6 caches at least 4,096" in message
-    assert "all 2 requests with breakpoints of this chain" in message
+    assert message.endswith("(all 2 requests with breakpoints of this chain)")
 
 
 def test_prompt_that_the_provider_compacted_is_not_short():

@@ -215,7 +215,8 @@ class Laws:
         else:
             missing = request_laws.missing_breakpoints(turn, repeated, self._rules, common if billed else 0)
             if missing is not None and missing.behind is None:
-                missing = replace(missing, tokens=max(missing.tokens, sent_tokens(usage)))
+                sent = sent_tokens(usage)
+                missing = replace(missing, tokens=max(missing.tokens, sent), counted=sent >= missing.tokens)
         if missing is None:
             return
         path = request_laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
@@ -238,4 +239,4 @@ class Laws:
         minimum = minimum_tokens(self._rules(), turn) or request_laws.UNPUBLISHED
         if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):
             return None
-        return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0)
+        return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0, counted=True)
