@@ -100,7 +100,12 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
         lost = cause.lost / measures.per_token
         is_short = lost <= block and cause.code != Code.IMAGE_CHANGED  # bytes do not say how many tokens an image is
         is_billed = isinstance(cause.evidence, ParameterChanged) and facts.previous.usage is not None
-        if is_short and not is_billed and _is_from_bytes(cause) and cause.position >= len(prompt.head) + last_message(prompt):
+        if (
+            is_short
+            and not is_billed
+            and _is_from_bytes(cause)
+            and cause.position >= len(prompt.head) + last_message(prompt)
+        ):
             size = e.WithinBlock(round(lost), block)
             block_cause = Cause(cause.code, cause.section, size, cause.position, path=cause.path)
             cause = replace(
