@@ -200,10 +200,12 @@ class Laws:
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add up what that cost.
 
-        The cost is that of the tokens that the request repeats and paid for in full; a cache break has its own.
+        The cost is that of the tokens that the request repeats and paid for in full; a cache break has its own. A tool
+        may drop breakpoints from its log: then usage that states neither reads nor writes shows that none was sent.
         """
         prompt, usage = turn.prompt, turn.usage
-        if pair is None or prompt.fidelity == "structural":
+        is_unwritten = usage is not None and usage.write_tokens == usage.read_tokens == 0
+        if pair is None or (prompt.fidelity == "structural" and not is_unwritten):
             return
         before, size = pair.previous.usage, pair.bytes.previous
         billed = 0 if before is not None and before.server_tools else sent_tokens(before)  # which adds up passes
