@@ -74,6 +74,11 @@ def test_lint_refuses_breakpoints_by_api_and_model(case):
     assert refused(request) == expected
 
 
+@pytest.mark.parametrize(("model", "is_ignored"), [("google/gemini-2.5-pro", False), ("gpt-4.1", True)])
+def test_gateway_takes_breakpoints_for_gemini(model, is_ignored):
+    assert ("LORE180" in {defect.code for defect in Linter(packaged).defects(chat(model, 1))}) is is_ignored
+
+
 @pytest.mark.parametrize(
     ("day", "lifetimes", "automatic"),
     [("2024-12-01", (300,), False), ("2025-06-01", (300, 3600), False), ("2026-03-01", (300, 3600), True)],

@@ -88,6 +88,7 @@ RULES = {"type": "text", "text": "Answer in one sentence. " * 150}  # 3,600 byte
     (RULES, {"output_tokens": 5}, {}, ""),
     (RULES, {"uncached_tokens": 5}, {"context_management": {"edits": []}}, ""),
     (THOUGHT, {"uncached_tokens": 5}, {}, ""),
+    ({"type": "text", "text": "<think>" + "It is red. " * 400 + "</think>Red."}, {"uncached_tokens": 5}, {}, ""),
     (PICTURE, {"uncached_tokens": 5}, {}, ""),
     ({"type": "input_audio", "input_audio": {"data": "SUQz" * 900}}, {"uncached_tokens": 5}, {}, ""),
     ({"type": "video_url", "video_url": {"url": "data:video/mp4;base64" + "A" * 3600}}, {"uncached_tokens": 5}, {}, ""),

@@ -123,3 +123,9 @@ def test_small_change_without_breakpoint_is_within_no_block(tmp_path):
     ]} for minute in range(2)]  # fmt: skip
     verdicts, _ = judged(tmp_path, *(call(60 * n, made, usage(0, 0, 1_300)) for n, made in enumerate(bodies)))
     assert "within-a-block" not in {name for cause in verdicts[-1].causes for name in cause.qualifiers}
+
+
+def test_changed_setting_of_short_prompt_names_the_minimum(tmp_path):
+    bodies = [{**chat(99), "reasoning_effort": effort} for effort in ("low", "high")]
+    (cause,) = judged(tmp_path, *(call(9 * n, made, bill(109), url=CHAT) for n, made in enumerate(bodies)))[0][1].causes
+    assert (cause.code, cause.kind, cause.qualifiers[0]) == ("LORE120", "expected", "under-minimum")

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 from helpers.each import each
 from judge.captures import SYSTEM as LONG
 from judge.captures import asks, call, judged, text, usage
-from judge.foretelling import answered_turn, bill, body, chain_codes, chain_findings
+from judge.foretelling import PLACE, answered_turn, bill, body, chain_codes, chain_findings
 from lore.judge.requests.lint import Linter
 from lore.model.differences import BelowMinimum
-from lore.run.rules import PACKAGED
+from lore.run.rules import PACKAGED, Dated
 
 TEXTS = ("one", "1", "two", "2", "three")
 SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}
@@ -25,7 +25,7 @@ def test_usage_shows_how_short_a_prompt_is():
     assert finding.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
     message = finding.message
     assert "the prompt has 900 tokens; claude-opus-4-6 caches at least 4,096" in message
-    assert "all 2 requests with breakpoints of this chain" in message
+    assert message.endswith("(all 2 requests with breakpoints of this chain)")
 
 
 def test_prompt_that_the_provider_compacted_is_not_short():
@@ -76,3 +76,14 @@ def test_usage_of_a_mock_makes_no_prompt_short(tmp_path):
     assert (late.leading.code, late.leading.kind) == ("LORE101", "waste")
     assert late.lost_tokens > 5_000
     assert "LORE306" not in [finding.code for finding in findings]
+
+
+@each("wrote, codes", [(0, ["LORE114"]), (None, [])])
+def test_normalised_log_shows_missing_breakpoints_by_usage(wrote, codes):
+    texts, sizes = ("Read it. " * 900, "1", "two", "2", "three"), (2_000, 2_100, 2_200)
+    asked = [body(*texts[: 2 * n + 1], head=None, breakpoint=None, model="claude-sonnet-4-5") for n in range(3)]
+    turns = [answered_turn(60 * n, asked[n], replace(bill(0, 0, sizes[n]), write_tokens=wrote)) for n in range(3)]
+    judge = Dated().judge()
+    for turn in turns:
+        judge.turn(replace(turn, source=replace(turn.prompt, fidelity="structural")))
+    assert [finding.code for finding in judge.finish(PLACE)] == codes

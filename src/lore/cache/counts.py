@@ -344,10 +344,10 @@ _MOST_BYTES = 16  # bytes per token: no more than 9.8 in 97 captured requests wi
 _FEWEST_COUNTED = 128  # tokens: a prompt that could be so short is cached nowhere
 _MOST_COUNTED = 16_384  # tokens: a mock answers with a small count, so prompts that were billed more are not measured
 # Reasoning of earlier answers: a provider, or the template of the model (Qwen3: 121 tokens for 2,292 bytes, 1,700 in
-# `reasoning_content`), may remove it, and not bill it.
+# `reasoning_content`; DeepSeek R1: 33 for 3,328, all of an answer up to `</think>`), may remove it, and not bill it.
 _UNBILLED = pattern(
     rb'"type"\s*:\s*"(?:thinking|redacted_thinking|reasoning)"|hought_?[sS]ignature"|"encrypted_content"'
-    rb'|"reasoning(?:_content|_details)?"\s*:\s*["\[]'
+    rb'|"reasoning(?:_content|_details)?"\s*:\s*["\[]|(?:<|\\u003[cC])\\?/think'
 )
 
 

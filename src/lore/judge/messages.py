@@ -40,12 +40,13 @@ def message_of(finding: Finding, *, quote: bool = True) -> str:
     if finding.skipped:
         text += f"; {finding.skipped:,} more differences of this kind were not examined one by one"
     lead = _lead(finding)
+    is_told = isinstance(evidence, BelowMinimum) and evidence.turns > 1  # its words count the turns
     parts = [
         f"{lead}: {text}" if lead and text else lead or text,
         *(_QUALIFIERS[name] for name in finding.qualifiers if name in _QUALIFIERS),
         *_also(finding),
         *describe_ruled_out(finding.ruled_out),
-        f"{finding.times} turns of this chain" if finding.times > 1 else "",
+        f"{finding.times} turns of this chain" if finding.times > 1 and not is_told else "",
         "the prompt is partial: its beginning is not recorded" if finding.partial else "",
     ]
     return "; ".join(filter(None, parts))

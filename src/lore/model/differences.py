@@ -524,13 +524,14 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
 
     fix_word = "{is_first:?first}"
     words = (
-        "{behind:?the last breakpoint is after about {behind:,} of|no cache breakpoint in a prompt of} about "
-        "{tokens:,} tokens; this model caches from {minimum:,} tokens on"
+        "{behind:?the last breakpoint is after about {behind:,} of|no cache breakpoint in a prompt of}"
+        "{counted:?| about} {tokens:,} tokens; this model caches from {minimum:,} tokens on"
     )
-    tokens: int  # of the prompt, estimated
+    tokens: int  # of the prompt
     minimum: int  # tokens from which on the model caches
     behind: int | None = None  # tokens before the last breakpoint; None: the prompt has no breakpoint
     is_first: bool = False  # no answer of the model is in it, so no request before it can be repeated
+    counted: bool = False  # `tokens` come from usage; else they are estimated from bytes
 
 
 class BelowMinimum(EvidenceFact, frozen=True):

@@ -26,7 +26,7 @@ from lore.judge.requests.request_laws import UNDERRATED, needs_breakpoints
 from lore.model import evidence as e
 from lore.model.cause import Cause, Qualifier
 from lore.model.codes import UNEXPLAINED, Code
-from lore.model.differences import ToolsChanged, VolatileText
+from lore.model.differences import ParameterChanged, ToolsChanged, VolatileText
 from lore.model.events import Usage
 from lore.model.providers import ENGINES
 from lore.prefix.causes import find_causes
@@ -85,8 +85,9 @@ def explain_by_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
 def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
     """Turn changes at the prompt's end, if shorter than a cache block, into changes after the last breakpoint.
 
-    No cache holds a part of a block. A change at an earlier place, or of a parameter, costs everything after it. A
-    cache that needs breakpoints has no blocks: if the request sets none, that is the reason.
+    No cache holds a part of a block. A change at an earlier place costs everything after it; so does one of a
+    parameter, whose loss the corrections know from usage. A cache that needs breakpoints has no blocks: if the request
+    sets none, that is the reason.
     """
     facts, short, prompt = measures.facts, measures.facts.short, measures.facts.previous.prompt
     block, is_marked = counts.block_tokens(facts.previous), prompt.has_breakpoints
@@ -98,7 +99,13 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
     for cause in causes:
         lost = cause.lost / measures.per_token
         is_short = lost <= block and cause.code != Code.IMAGE_CHANGED  # bytes do not say how many tokens an image is
-        if is_short and _is_from_bytes(cause) and cause.position >= len(prompt.head) + last_message(prompt):
+        is_billed = isinstance(cause.evidence, ParameterChanged) and facts.previous.usage is not None
+        if (
+            is_short
+            and not is_billed
+            and _is_from_bytes(cause)
+            and cause.position >= len(prompt.head) + last_message(prompt)
+        ):
             size = e.WithinBlock(round(lost), block)
             block_cause = Cause(cause.code, cause.section, size, cause.position, path=cause.path)
             cause = replace(
@@ -298,9 +305,9 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with `little-lost` causes if it lost less than a block, or 1 % of the prompt, by its usage.
 
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
-    and is expected. If writes are not reported, a block is the limit, and a loss of 0 tokens shows nothing. Of a
-    request whose usage states no reads, bytes show the loss. Requests without usage, or with that of a mock, which
-    counts one token for hundreds of bytes, are not excused.
+    and is expected. If writes are not reported, a block is the limit, and a loss of 0 tokens shows something only of a
+    shorter prompt. Of a request whose usage states no reads, bytes show the loss. Requests without usage, or with that
+    of a mock, which counts one token for hundreds of bytes, are not excused.
     """
     usage, lead = pair.current.usage, pair.leading
     if lead is None or usage is None:
@@ -312,7 +319,7 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     block, limit = counts.block_tokens(pair.previous), 0.0
     if counts.bills_writes(pair.previous) or not states_reads:
         limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
-    elif tokens:
+    elif tokens or counts.prompt_tokens(pair.previous.usage) < block:
         limit = block
     is_unknown = pair.short is None if states_reads else not tokens
     if is_unknown or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):

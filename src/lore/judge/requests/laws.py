@@ -199,10 +199,12 @@ class Laws:
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add up what that cost.
 
-        The cost is that of the tokens that the request repeats and paid for in full; a cache break has its own.
+        The cost is that of the tokens that the request repeats and paid for in full; a cache break has its own. A tool
+        may drop breakpoints from its log: then usage that states neither reads nor writes shows that none was sent.
         """
         prompt, usage = turn.prompt, turn.usage
-        if pair is None or prompt.fidelity == "structural":
+        is_unwritten = usage is not None and usage.write_tokens == usage.read_tokens == 0
+        if pair is None or (prompt.fidelity == "structural" and not is_unwritten):
             return
         before, size = pair.previous.usage, pair.bytes.previous
         billed = 0 if before is not None and before.server_tools else sent_tokens(before)  # which adds up passes
@@ -214,7 +216,8 @@ class Laws:
         else:
             missing = request_laws.missing_breakpoints(turn, repeated, self._rules, common if billed else 0)
             if missing is not None and missing.behind is None:
-                missing = replace(missing, tokens=max(missing.tokens, sent_tokens(usage)))
+                sent = sent_tokens(usage)
+                missing = replace(missing, tokens=max(missing.tokens, sent), counted=sent >= missing.tokens)
         if missing is None:
             return
         path = request_laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
@@ -236,4 +239,4 @@ class Laws:
         minimum = minimum_tokens(self._rules(), turn) or request_laws.UNPUBLISHED
         if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):
             return None
-        return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0)
+        return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0, counted=True)

@@ -344,13 +344,13 @@ class Linter:
             return None
         minimum = minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED
         if not prompt.breakpoints:
-            billed = sent_tokens(turn.usage) or upto[-1]
-            if min(upto[-1], billed) < minimum:
+            billed = sent_tokens(turn.usage)
+            if min(upto[-1], billed or upto[-1]) < minimum:
                 return None
             head = len(prompt.head)
             is_first = not _latest_answer(prompt)  # nothing is repeated yet; others may share tools and system prompt
             kind = "expected" if is_first and (not head or upto[head - 1] < minimum) else None
-            evidence = d.BreakpointsMissing(billed, minimum, is_first=is_first)
+            evidence = d.BreakpointsMissing(billed or upto[-1], minimum, None, is_first, bool(billed))
             return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", "", evidence, kind)
         last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
         size = sum(len(segment.data) for segment in prompt)

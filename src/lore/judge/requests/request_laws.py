@@ -395,11 +395,14 @@ def _setting(
 
 
 def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
-    """Yield the first breakpoint of a request whose cache takes none: harmless, and no help."""
+    """Yield the first breakpoint of a request whose cache takes none: harmless, and no help.
+
+    Gemini's API has no breakpoints; a gateway that takes them for it makes an explicit cache (`breakpoints.toml`).
+    """
     from lore.cache.registry import takes_breakpoints  # noqa: PLC0415 - it imports the models of all caches
 
     cache, at = cache_of(turn, served_by(turn)), next(iter(turn.prompt.breakpoints), -1)
-    takes = takes_breakpoints(cache) or takes_breakpoints(cache.removesuffix("-implicit"))
+    takes = cache == "gemini" or takes_breakpoints(cache) or takes_breakpoints(cache.removesuffix("-implicit"))
     if cache and not takes and at >= 0 and (segment := turn.prompt.segment_at(at)) is not None:
         ignored = d.BreakpointNotTaken("automatic-cache")
         yield Broken(Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, ignored, "expected", at)
