@@ -236,7 +236,9 @@ class UnreportedWrites:
         """Add a turn after the previous one.
 
         A read that fell does not show whether reads reach the ends of prompts. It is remembered with the tokens before
-        the fall while reads stay below these and change: then requests reach machines with caches of their own.
+        the fall while reads stay below these and change: then requests reach machines with caches of their own. Nor
+        does a read of Gemini: its entries end some 8,000 tokens apart, and the next request may count one up to 400
+        tokens shorter.
         """
         read, low, self.low = counts.first_pass_read(turn.usage), self.low, None
         if previous is None or read is None or cache_key(previous) != cache_key(turn) or counts.bills_writes(previous):
@@ -247,20 +249,19 @@ class UnreportedWrites:
         if max(cached, level) - read > counts.DROP:
             self.low = read, 0 if _is_rewritten(turn) else max(cached, level)  # rewritten history was not cached before
         elif read:
-            self._reads_all = 0 <= size - read <= max(2 * block, counts.TOLERANCE_SHARE * size)
+            is_near = 0 <= size - read <= max(2 * block, counts.TOLERANCE_SHARE * size)
+            self._reads_all = is_near and served_by(turn).provider != "gemini"
 
     def is_short(self, previous: Turn, current: Turn) -> bool:
         """Return whether a request may have read less than earlier reads show to be cached of the previous prompt.
 
-        That is the whole prompt if reads reached the ends of prompts: then a read that is only a block smaller than the
-        one before fell as well. After a read that fell, a request that reads as little, or still less than before the
-        fall, missed the same.
+        That is the whole prompt if reads reached the ends of prompts: then a read a block smaller than the last one
+        fell as well. After a fall, a request that reads as little, or still less than before it, missed the same.
         """
-        low = self.low
-        if not self._reads_all and low is None:
+        low, usage, read = self.low, previous.usage, counts.first_pass_read(current.usage)
+        if (not self._reads_all and low is None) or usage is None or usage.iterations:
             return False
-        usage, read = previous.usage, counts.first_pass_read(current.usage)
-        if usage is None or usage.iterations or read is None or counts.bills_writes(previous):
+        if read is None or counts.bills_writes(previous):
             return False
         block = counts.block_tokens(previous)
         is_low = low is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
@@ -271,9 +272,9 @@ class UnreportedWrites:
         """Return the previous turn with as much cached as earlier reads show, if `is_short`; else unchanged."""
         if not self.is_short(previous, current):
             return previous
-        block, low = counts.block_tokens(previous), self.low
-        size = counts.prompt_tokens(previous.usage) // block * block
-        return with_read_tokens(previous, size if self._reads_all or low is None else min(low[1], size))
+        block, low, read = counts.block_tokens(previous), self.low, counts.first_pass_read(current.usage) or 0
+        end = read + (counts.prompt_tokens(previous.usage) - read) // block * block  # whole blocks after the read
+        return with_read_tokens(previous, end if self._reads_all or low is None else min(low[1], end))
 
 
 class ClientHashes:
