@@ -395,10 +395,7 @@ def _setting(
 
 
 def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
-    """Yield the first breakpoint of a request whose cache takes none: harmless, and no help.
-
-    Gemini's API has no breakpoints; a gateway that takes them for it makes an explicit cache (`breakpoints.toml`).
-    """
+    """Yield the first breakpoint of a request whose cache takes none (gateways take them for Gemini): harmless."""
     from lore.cache.registry import takes_breakpoints  # noqa: PLC0415 - it imports the models of all caches
 
     cache, at = cache_of(turn, served_by(turn)), next(iter(turn.prompt.breakpoints), -1)
