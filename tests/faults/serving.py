@@ -27,8 +27,8 @@ from oracle.naive import Seg, common_bytes, common_segments, flatten
 
 MODELS = {
     "anthropic": ("claude-sonnet-4-6", "claude-opus-4-8", "claude-sonnet-5"),
-    "openai-chat": ("gpt-5.5", "deepseek-v4-flash", "gpt-5.6-sol"),
-    "openai-responses": ("gpt-5.5", "gpt-5.6-terra", "gpt-5.4"),
+    "openai-chat": ("gpt-5.2", "deepseek-v4-flash", "gpt-5.6-sol"),
+    "openai-responses": ("gpt-5.2", "gpt-5.6-terra", "gpt-5.4"),
     "gemini": ("gemini-3.1-pro", "gemini-2.5-flash"),
     "bedrock": ("anthropic.claude-sonnet-4-5-20250929-v1:0", "us.anthropic.claude-sonnet-4-6"),
 }

@@ -264,7 +264,8 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
             size, block = counts.prompt_tokens(previous.usage), counts.block_tokens(previous)
             read, same = counts.first_pass_read(current.usage) or 0, size - tokens - tools
             is_far = (read + block) * ESTIMATE_FACTOR < same and same > counts.TOLERANCE_TOKENS
-            if is_far or cause.kind == "expected":  # only the tokens after the change
+            is_expected = cause.kind == "expected" and "little-lost" not in cause.qualifiers
+            if is_far or is_expected:  # only the tokens after the change
                 unread, source = min(tokens, size - read), "estimated"
             else:  # all whole blocks after the read
                 unread, source = size // block * block - read, "recorded"
