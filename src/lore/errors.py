@@ -29,7 +29,7 @@ class Where(NamedTuple):
 
 
 def reason_of(error: Exception) -> str:
-    """Return what the system says of an error, in lower case and without the file's name."""
+    """Return the operating system's message of an error, in lower case and without the file's name."""
     return str(getattr(error, "strerror", None) or error).lower()
 
 

@@ -110,7 +110,7 @@ def test_comparison_begins_with_reasons_in_dollars():
     assert lines[-1].startswith("1 session of A and 1 of B are too few to say")
 
 
-def test_output_recorded_in_part_is_no_more_output_in_each_request():
+def test_output_recorded_in_part_is_no_higher_output():
     claude("a", [(10, 20_000, 500, 3)] * 3, day=1, path="before/{}.jsonl", version="2.1.9")  # records a part
     claude("b", [(10, 20_000, 500, 4_000)] * 3, day=20, path="after/{}.jsonl", version="2.1.215")
     change = compared("before", "after")["change"]

@@ -227,7 +227,7 @@ def test_read_of_head_alone_after_unread_turn_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize(("read", "model", "lost"), [
-    (21_888, "gpt-5.4", {}), (20_992, "gpt-5.4", {4: ("LORE130", 2_944)}), (20_864, "gpt-5.5", {4: ("LORE130", 3_072)}),
+    (21_888, "gpt-5.4", {}), (20_992, "gpt-5.4", {4: ("LORE130", 2_944)}), (20_992, "gpt-5.5", {4: ("LORE130", 2_560)}),
     (21_700, "gemini-3-pro", {}),
 ])  # fmt: skip
 def test_smaller_read_after_whole_ones_missed_the_new_part(read, model, lost, tmp_path):

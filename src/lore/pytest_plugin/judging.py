@@ -250,7 +250,7 @@ def _find_missing_breakpoints(pair: Pair) -> Finding | None:
 
 
 def allowances(allow: object) -> dict[str, str]:
-    """Return the caller's word by code; raises LoreError for a word that names no cause."""
+    """Return the codes that a test allows, each with the word that named it; raises LoreError for an unknown word."""
     if isinstance(allow, Mapping) or not isinstance(allow, Iterable):
         raise LoreError(f"allow is {allow!r}, and names no causes", hint=_LIST)
     words: list[object] = [allow] if isinstance(allow, str) else list(cast("Iterable[object]", allow))
