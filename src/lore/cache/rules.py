@@ -306,8 +306,8 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "usd_per_mtok_hour": ("price_storage_hour",),
 }  # fmt: skip
 _FLAGS = (
-    "lookback_runs", "list_prices", "reads_output", "reads_returned_answer", "head_expires", "drops_thinking",
-    "caches_unmarked",
+    "lookback_runs", "list_prices", "reads_output", "reads_returned_answer", "head_expires", "hidden_request",
+    "drops_thinking", "caches_unmarked",
 )  # fmt: skip
 # The kind of value that each rule has ("number", "whole", "flag", "text"), and its unit.
 RULES: dict[str, tuple[str, str]] = {

@@ -85,6 +85,11 @@ class TurnState(Struct):
         """The prompt has all entries of the model's previous turn."""
         return self.unchanged == self.entries
 
+    @property
+    def has_paused(self) -> bool:
+        """The pause was long enough for a request that the client sends by itself."""
+        return self.pause is not None and self.pause >= _HIDDEN_PAUSE
+
     def dropped_reasoning(self, read: int | None) -> Signal | None:
         """Return the place of the reasoning that may be left out of this prompt; None without any.
 
@@ -148,7 +153,9 @@ class TranscriptChain:
         # by all usage so far
         self._head_expires = False  # with this client tools and system prompt expire with the conversation
         self._bills_writes = breakpoints  # usage reports writes
-        self._had_hidden_request = False
+        # whether the client sends requests that are not recorded, at the end of the user's turns; None: not seen yet
+        self._sends_hidden: bool | None = None
+        self._may_send_hidden = False  # clients of this version mostly do
         self._repeats: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
 
     def observe(self, turn: Turn) -> None:
@@ -284,8 +291,9 @@ class TranscriptChain:
     def _expected_read(self, cached: int) -> tuple[int, str]:
         """Return the tokens that are read, and why: `cached`, unless a signal or a hidden request changes it.
 
-        The client may have sent a request that is not recorded at the end of the user's turn (2.1.59 and later). Of 513
-        prompts it had done so in 208 if the last request had added up to 10,000 tokens, otherwise in 4 of 46.
+        The client may have sent a request that is not recorded at the end of the user's turn. Of 513 prompts it had
+        done so in 208 if the last request had added up to 10,000 tokens, otherwise in 4 of 46; a session shows it at
+        its first prompt after a pause, before that most versions do or do not (rule `hidden_request`).
         """
         state = self.state
         if state.prefix.reason != "goes-on":
@@ -293,9 +301,9 @@ class TranscriptChain:
         lowest = min(self._falls(), default=(cached, ""))
         if lowest[0] < cached:
             return lowest
-        has_paused = state.pause is not None and state.pause >= _HIDDEN_PAUSE
-        may_be_hidden = state.grown.prompted and self._had_hidden_request and not state.model_changed
-        if may_be_hidden and has_paused and self._added <= _HIDDEN_TOKENS:
+        sends_hidden = self._may_send_hidden if self._sends_hidden is None else self._sends_hidden
+        may_be_hidden = state.grown.prompted and sends_hidden and not state.model_changed
+        if may_be_hidden and state.has_paused and self._added <= _HIDDEN_TOKENS:
             return cached + self._history.rate.answer_tokens(state.grown, state.output), "hidden-request"
         return cached, "goes-on"
 
@@ -338,7 +346,9 @@ class TranscriptChain:
         if usage is not None and usage.client != self._client:
             self._client = usage.client
             name, _, version = usage.client.rpartition(" ")
-            self._head_expires = self._rules.flag("head_expires", name, ".".join(map(str, version_of(version))))
+            number = ".".join(map(str, version_of(version)))
+            self._head_expires = self._rules.flag("head_expires", name, number)
+            self._may_send_hidden = self._rules.flag("hidden_request", name, number)
         believed = None if doubt else usage
         self._learn_reasoning(believed)
         if believed is None or believed.read_tokens is None:
@@ -400,7 +410,10 @@ class TranscriptChain:
         fell, reason = read < state.cached - DROP, state.prefix.reason
         history.learn_fall(reason, read, fell=fell)
         if state.grown.prompted and not fell and reason == "goes-on":
-            self._had_hidden_request = self._had_hidden_request or read > state.cached
+            if read > state.cached:
+                self._sends_hidden = True
+            elif self._sends_hidden is None and state.has_paused:
+                self._sends_hidden = False
         is_extended = state.is_extended and not state.head_changed and self._branch is None
         if is_extended and prompt_tokens is not None and history.total is not None:
             history.rate.learn(state.grown, state.output, prompt_tokens - history.total)
