@@ -16,7 +16,7 @@ from lore.model.canonical import printable, text_of
 from lore.model.events import MAIN, Append, SessionChanged, SessionStarted
 from lore.model.items import TextBlock, UserMessage
 from lore.model.mask import cut_masked, mask
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.agents.logs import title_beside
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options, choose_reader
@@ -109,10 +109,8 @@ def _beginning_and_end(path: str, pieces: Iterator[bytes], is_enough: Callable[[
             break
     if not path.endswith(".jsonl") or not os.path.isfile(path):
         return
-    with open(path, "rb") as file:
-        length = os.fstat(file.fileno()).st_size
-        file.seek(max(size, length - _TAIL))
-        tail = file.read(_TAIL)
+    length = os.path.getsize(path)
+    tail = filesystem.end_of(path, min(_TAIL, max(0, length - size)))
     yield tail if length - _TAIL <= size else b"\n" + tail.partition(b"\n")[2]
 
 

@@ -257,9 +257,8 @@ def identity_of(file: Input) -> bytes:
         ends = ""
         if os.name == "nt":  # where a time can be set back unseen
             with open(file.path, "rb") as data:
-                begin = data.read(_ENDS)
-                data.seek(-min(_ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
-                ends = hashlib.sha256(begin + data.read(_ENDS)).hexdigest()
+                both_ends = data.read(_ENDS) + filesystem.end_of(file.path, _ENDS)
+            ends = hashlib.sha256(both_ends).hexdigest()
     except (OSError, ValueError):  # a session in a store has no files
         return b""
     return repr((file.written, states, ends)).encode()
