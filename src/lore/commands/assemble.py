@@ -91,7 +91,7 @@ def run(options: AssembleOptions) -> int:
     common.say_problems(problems)
     for note in notes:
         common.tell(f"note: {note}")
-    opening.log(f"{size}, tail {opening.policy}")
+    opening.log(f"{size}, tail {opening.rules.tail}")
     return 0
 
 
