@@ -23,10 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import Struct
-
 from lore.errors import LoreError
-from lore.formats.beginning import array_at
 from lore.formats.folders import WIRE
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import text_in
@@ -36,7 +33,7 @@ from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, packed
 
 if TYPE_CHECKING:
-    from lore.recording.agents.opencode_store import DatabaseSession
+    from lore.recording.agents.opencode_store import StoredSession
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # lines, and bytes of each, that are searched for a session's id
 SETTLED_SECONDS = 2.0  # a folder that changed less than this ago may change again without a new modification time
@@ -48,7 +45,6 @@ _SUBAGENT_CONTEXT = pattern(r"context_sub_\d+\.jsonl")
 _WORKFLOW = pattern(r"[/\\]subagents[/\\]workflows[/\\][^/\\]+$")
 _CHAT = pattern(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
 _MOST = 65_536  # files and folders that are remembered
-_EXPORT = 256 * 1024  # bytes in which the messages of an export begin, as for recognising it
 
 T = TypeVar("T")
 
@@ -252,18 +248,12 @@ def _deepseek_logs(folder: str) -> Iterator[str]:
 # OpenCode's sessions
 
 
-class _FileSession(Struct, frozen=True):
-    id: str
-    parent: str | None  # id of the session that started it
-    name: str  # path of the file
-
-
-def _family(path: str) -> tuple[str, Mapping[str, DatabaseSession | _FileSession]]:
+def _family(path: str) -> tuple[str, Mapping[str, StoredSession]]:
     """Return an OpenCode session's id, and all sessions stored with it by id; `("", {})` for any other file."""
     stored = corpus.opencode().session_in(path)
     if stored is not None:
         return stored[1], corpus.opencode().sessions_of(stored[0])
-    session = _read_once(_read_file, path) if path.endswith(".json") else None
+    session = _read_once(corpus.opencode().session_in_file, path) if path.endswith(".json") else None
     family = None if session is None else _read_once(_read_files, os.path.dirname(path), is_folder=True)
     return ("", {}) if session is None or family is None else (session.id, family)
 
@@ -296,24 +286,7 @@ def _opencode_root(path: str) -> str | None:
     return None if len(above) == 1 else family[above[-1]].name
 
 
-def _read_files(folder: str) -> Mapping[str, _FileSession]:  # by id
+def _read_files(folder: str) -> Mapping[str, StoredSession]:  # by id
     names = (name for name in filesystem.names(folder or os.curdir) if name.endswith(".json"))
-    sessions = (_read_once(_read_file, os.path.join(folder, name)) for name in names)
+    sessions = (_read_once(corpus.opencode().session_in_file, os.path.join(folder, name)) for name in names)
     return {session.id: session for session in sessions if session is not None}
-
-
-def _read_file(path: str) -> _FileSession | None:
-    """Return the session that a file of a storage folder or an export holds; None for any other file."""
-    if corpus.opencode().is_session_file(path):
-        entry = corpus.opencode().session_of(path)
-        return None if entry is None or not entry.id else _FileSession(entry.id, entry.parent, path)
-    from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
-    from lore.recording.agents.beside import text_at_path  # noqa: PLC0415 - as above
-
-    with filesystem.open_file(path) as file:
-        head = file.read(_EXPORT)
-    if not OpenCode.recognises(head):
-        return None
-    header = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
-    session = text_at_path(header, ("info", "id"))
-    return _FileSession(session, text_at_path(header, ("info", "parentID")), path) if session else None
