@@ -7,6 +7,7 @@
 | Gemini CLI | every log in a folder of `chats` that has the session's id as its name |
 | oh-my-pi | every log in a folder that is named like the session's log |
 | Kimi CLI | folders in `subagents` below the session's (`packed`) |
+| Kimi Code | `agents/NAME/wire.jsonl` next to the session's `agents/main/wire.jsonl` |
 | DeepSeek Harness | logs of other folders of the project whose header names it, with a depth of delegation |
 | OpenCode | sessions that name it as their `parentID`: in the same database, project folder or folder of exports |
 
@@ -40,7 +41,7 @@ SETTLED_SECONDS = 2.0  # a folder that changed less than this ago may change aga
 _PI_NAME = r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}"  # the name of a session's file of (oh-my-)pi
 _PI_STEM = pattern(_PI_NAME)
 _BELOW_PI = pattern(rf"(.+[/\\]{_PI_NAME})[/\\].+\.jsonl", re.DOTALL)
-_BELOW_CLAUDE = pattern(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
+_BELOW_CLAUDE = pattern(r"(.+)[/\\]subagents[/\\](?:(.*)[/\\])?agent-[^/\\]*\.jsonl", re.DOTALL)
 _SUBAGENT_CONTEXT = pattern(r"context_sub_\d+\.jsonl")
 _WORKFLOW = pattern(r"[/\\]subagents[/\\]workflows[/\\][^/\\]+$")
 _CHAT = pattern(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
@@ -68,6 +69,10 @@ def companions(path: str) -> list[str]:
         return [log for log in logs if (ids := _deepseek_ids(log)) is not None and ids[1] == own[0] != ids[0]]
     if not is_log or is_companion(name):
         return []
+    agents, agent = os.path.split(folder)
+    if name == WIRE and agent == "main" and os.path.basename(agents) == "agents":
+        logs = (os.path.join(agents, other, WIRE) for other in filesystem.names(agents) if other != agent)
+        return [*filter(filesystem.is_file, logs)]
     paths: list[str] = []
     folders = {os.path.join(folder, stem, "subagents"): False}  # whether each log in it is a subagent's
     if _PI_STEM.fullmatch(stem):
@@ -109,10 +114,16 @@ def session_of(path: str) -> str | None:
     """Return the path of the session of a subagent's file or folder, even if it is missing; None for any other file."""
     if path.endswith(".json") or corpus.is_in_database(path):
         return _opencode_root(path)
-    below = _BELOW_CLAUDE.fullmatch(path) or _BELOW_PI.fullmatch(path)
-    if below is not None:
+    if (below := _BELOW_CLAUDE.fullmatch(path)) is not None:
+        chat = os.path.join(below[1], "chats", f"{below[2]}.jsonl")  # of Qwen Code
+        return chat if below[2] and filesystem.is_file(chat) else f"{below[1]}.jsonl"
+    if (below := _BELOW_PI.fullmatch(path)) is not None:
         return f"{below[1]}.jsonl"
     folder, name = os.path.split(path)
+    agents, agent = os.path.split(folder)
+    if name == WIRE and agent != "main" and os.path.basename(agents) == "agents":
+        main = os.path.join(agents, "main", WIRE)
+        return main if filesystem.is_file(main) else None
     if (own := _deepseek_ids(path)) is not None:
         logs = _deepseek_logs(folder) if own[1] else ()
         return next((log for log in logs if (ids := _deepseek_ids(log)) is not None and ids[0] == own[1]), None)

@@ -138,6 +138,8 @@ AGENTS: tuple[Agent, ...] = (
     Agent("qwen", "Qwen Code", ("qwen-code",), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),
              ("*.jsonl",), project=project_name),
+        Logs(("$QWEN_DATA_DIR/projects/*/subagents", "$QWEN_HOME/projects/*/subagents", "~/.qwen/projects/*/subagents"),
+             ("agent-*.jsonl",), project=project_name),
     ), folder_at=(("cwd",),)),
     Agent("copilot", "GitHub Copilot CLI", ("copilot",), (
         Logs(("$COPILOT_HOME/session-state", "~/.copilot/session-state"), ("*.jsonl",)),
