@@ -338,7 +338,8 @@ def project_in(head: bytes) -> str | None:
         for names in _FOLDERS_AT:
             if folder := text_at_path(record, names):
                 return folder
-    match = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
+    header = head[:_BEGINNING].partition(b'"messages"')[0] if head[:1] == b"{" else b""  # calls name folders, too
+    match = _NAMED.search(header)
     return None if match is None else decoded_path(match[1])
 
 
