@@ -253,6 +253,11 @@ def places(surroundings: Surroundings, *, project: bool = False) -> Iterator[Log
                 yield LogPlace(agent, project_path if name else path, logs)
 
 
+def read_places(surroundings: Surroundings, *, project: bool = False) -> list[LogPlace]:
+    """Return the places, as `places` does, whose logs lore reads."""
+    return [place for place in places(surroundings, project=project) if place.agent.is_read]
+
+
 def _resolve_paths(paths: tuple[str, ...], surroundings: Surroundings) -> list[str]:
     """Return the paths that a row of the table stands for: that of a variable that is set, else all without one."""
     names = [path.split("/") for path in paths]
