@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import signal
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -220,15 +221,17 @@ def _evict_all() -> None:
 
 
 @needs_fork
-def test_worker_deletes_its_own_copies(home, tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [0, signal.SIGTERM])
+def test_worker_deletes_its_own_copies(home, tmp_path, monkeypatch, number):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    child = multiprocessing.get_context("fork").Process(target=_copy_alone, args=(str(home[0]),))
+    child = multiprocessing.get_context("fork").Process(target=_copy_alone, args=(str(home[0]), number))
     child.start()
     child.join(60)
-    assert (child.exitcode, list(tmp_path.glob("lore-*"))) == (0, [])
+    assert (child.exitcode, list(tmp_path.glob("lore-*"))) == (-number, [])
 
 
-def _copy_alone(path: str) -> None:
+def _copy_alone(path: str, number: int) -> None:
     databases._copies.clear()
     databases.connect(path).close()
     assert len(databases._copies) == 1
+    os.kill(os.getpid(), number)

@@ -38,7 +38,7 @@ SHORT, UNMARKED = {"LORE306"}, {"LORE114"}
 
 def written(path, dialect, tail):
     """Return the bodies of a session as they would be sent, one a line."""
-    session = open_session(Name(str(path)), Options(dialect=dialect, policy=tail), subagents=True)
+    session = open_session(Name(str(path)), Options(dialect=dialect, rules=Rules(tail=tail)), subagents=True)
     lines = (whole_line(turn, session) for turn in session.turns())
     return b"".join(raw_members(line)["body"] + b"\n" for line in lines)
 

@@ -5,7 +5,16 @@ import pytest
 from helpers.each import each
 from lore.errors import LoreError
 from lore.formats.registry import READERS
-from lore.recording.agents.logs import AGENTS, Surroundings, agent_named, existing, files_of, places, project_name
+from lore.recording.agents.logs import (
+    AGENTS,
+    Surroundings,
+    agent_named,
+    existing,
+    files_of,
+    places,
+    project_in,
+    project_name,
+)
 
 LINUX = Surroundings({}, "/home/me", "linux", "/code/app")
 MAC = Surroundings({}, "/Users/me", "darwin", "/code/app")
@@ -108,6 +117,12 @@ def test_a_project_is_named_by_its_path():
     assert paths("deepseek-harness", folder, project=True) == [
         "/home/me/.dsh/sessions/--G-dsh-my~0020app~007E-~00FC~D83D~DE42--"
     ]
+
+
+def test_folder_of_a_call_is_no_project():
+    call = b'{"id":"t1","name":"run_shell_command","args":{"command":"make","directory":"packages/core"}'
+    assert project_in(b'{"sessionId":"s1","messages":[{"type":"gemini","toolCalls":[' + call) is None
+    assert project_in(b'{"info":{"id":"s1","directory":"/code/app"},"messages":[' + call) == "/code/app"
 
 
 def test_every_agent_is_named_once():

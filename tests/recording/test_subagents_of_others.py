@@ -40,7 +40,9 @@ def test_qwen_subagents_belong_to_their_session(tmp_path):
     main.write_bytes(qwen.plain().data())
     chat = qwen.Chat(agentId="explore-7", isSidechain=True).user("u-1", "find it")
     chat.record("assistant", "m-1", message=qwen.content("model", {"text": "x"}), usageMetadata=qwen.usage(9, 0))
-    (tmp_path / "subagents" / "s-1" / "agent-explore-7.jsonl").write_bytes(chat.data())
+    subagent = tmp_path / "subagents" / "s-1" / "agent-explore-7.jsonl"
+    subagent.write_bytes(chat.data())
+    assert session_of(str(subagent)) == str(main)
     assert chains(main) == ({"main", "explore-7"}, [])
 
 
@@ -53,3 +55,13 @@ def test_deepseek_subagents_name_the_session(tmp_path):
     assert companions(paths["s1"]) == [paths["s2"]]
     assert [session_of(path) for path in paths.values()] == [None, paths["s1"], None]  # the last one is a fork
     assert chains(paths["s1"]) == ({"main", "session"}, [])
+
+
+def test_kimi_code_agents_belong_to_the_main_agent(tmp_path):
+    paths = [tmp_path / "session_1" / "agents" / name / "wire.jsonl" for name in ("main", "agent-0")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b'{"type":"metadata","protocol_version":"1.4"}\n')
+    main, subagent = map(str, paths)
+    assert (companions(main), companions(subagent)) == ([subagent], [])
+    assert (session_of(main), session_of(subagent)) == (None, main)

@@ -99,6 +99,20 @@ def test_kimi_cli_title_comes_from_its_state(tmp_path: Path, state: dict[str, ob
     assert title_of(str(tmp_path)) == "Login"
 
 
+def test_title_of_a_task_is_its_prompt(tmp_path: Path) -> None:
+    """Files before that of the conversation were counted as parts of the log that were searched in vain."""
+    files = {
+        "task_metadata.json": {"files_in_context": []},
+        "ui_messages.json": [{"ts": 1739987209703, "type": "say", "say": "task_progress", "text": "x"}],
+        "api_conversation_history.json": [
+            {"role": "user", "content": [{"type": "text", "text": "<task>Fix it all</task>"}]}
+        ],
+    }
+    for name, value in files.items():
+        (tmp_path / name).write_text(json.dumps(value), "utf-8")
+    assert title_of(str(tmp_path)) == "Fix it all"
+
+
 @pytest.mark.parametrize(("title", "expected"), [("Login", "Login"), ("New session - 2026-01-01T00:00:00Z", None)])
 def test_opencode_title_unless_it_is_a_placeholder(tmp_path: Path, title: str, expected: str | None) -> None:
     info = {"id": "ses_1", "slug": "s", "projectID": "p", "version": "1", "title": title, "time": {"created": 1}}

@@ -91,7 +91,7 @@ def run(options: AssembleOptions) -> int:
     common.say_problems(problems)
     for note in notes:
         common.tell(f"note: {note}")
-    opening.log(f"{size}, tail {opening.policy}")
+    opening.log(f"{size}, tail {opening.rules.tail}")
     return 0
 
 
@@ -110,7 +110,7 @@ def _read_options(options: AssembleOptions) -> Options:
             raise LoreError(f"{label} holds bytes that are not UTF-8", where=place) from None
     return Options(
         format=options.format, dialect=options.dialect if template is None else None,
-        policy=common.tail_policy(options.tail, rules.tail), rules=rules, template=template,
+        rules=common.with_tail(rules, options.tail), template=template,
         completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
 
@@ -123,7 +123,7 @@ def _write_one(options: AssembleOptions, name: Name, opening: Options, append: A
     output, writes_body = assemble(name, opening), not options.explain or options.output is not None
 
     def explain() -> None:
-        explanation = describe(output, opening.effective_rules)
+        explanation = describe(output, opening.rules)
         common.answer(explanation, write_explanation, as_json=options.as_json, color=options.color)
 
     with common.destination(options.output, force=options.force, inputs=(name.path,)) as file:
@@ -205,7 +205,7 @@ def assemble(name: Name, options: Options) -> Assembly:
         main_id = recording.state.main().id
         recording.begin(TurnStarted(turn=1, chain=main_id))  # knowledge is pinned as in a first turn
         chain = recording.state.chain(main_id)
-        draft = Assembler(dialect, options.effective_rules, accepted_breakpoints).assemble(recording.state, chain)
+        draft = Assembler(dialect, options.rules, accepted_breakpoints).assemble(recording.state, chain)
         omitted, opaque = draft.omitted, OpaqueTypes().types_in(chain.entries)
         prompt = raise_to_structural(
             draft.prompt, whole=recording.is_whole(chain), omitted_count=len(omitted) + len(opaque)

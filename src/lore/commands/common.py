@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.errors import LoreError, reason_of
 from lore.files import config_root, current_folder, make_folder, relative
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
     from lore.model.codes import Audience, Problem
-    from lore.prompt.base import Policy
+    from lore.prompt.base import Rules
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems
     from lore.recording.inputs import Input
@@ -223,13 +224,13 @@ def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> 
     return Ledgers(options, kept_in, dated=Dated.of(loaded), now=now, jobs=count_cores())
 
 
-def tail_policy(policy: str | None, configured: Policy) -> Policy:
-    """Return the tail policy; raises LoreError for an unknown one."""
+def with_tail(rules: Rules, policy: str | None) -> Rules:
+    """Return the rules with this tail policy (None: their own); raises LoreError for an unknown one."""
     from lore.prompt.base import POLICIES
 
     if policy is not None and policy not in POLICIES:
         raise LoreError(f"unknown tail policy {policy!r}", hint="policies: " + ", ".join(POLICIES))
-    return configured if policy is None else policy
+    return rules if policy is None else replace(rules, tail=policy)
 
 
 def say_problems(problems: Problems) -> None:

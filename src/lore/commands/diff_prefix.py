@@ -125,8 +125,7 @@ def _comparison(options: DiffOptions) -> TurnComparison:
     loaded = common.find_settings(options.config)
     rules, counter = loaded.settings.assemble, Counter() if options.tokens else None
     opening = Options(
-        format=options.format, dialect=options.dialect, rules=rules,
-        policy=common.tail_policy(options.tail, rules.tail), counter=counter,
+        format=options.format, dialect=options.dialect, rules=common.with_tail(rules, options.tail), counter=counter,
         completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
     names = options.cache or (loaded.settings.simulate.caches if options.tokens else ())

@@ -264,7 +264,7 @@ def _make_row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str,
         return replace(row, message=message)
     log_ledgers = [(log, by_path[log.file.path]) for log in logs if log.file.path in by_path]
     row = replace(
-        row, bytes=row.bytes or first.bytes, project=first.project,
+        row, project=first.project,
         problems=sum(ledger.problems for _, ledger in log_ledgers),
         message=next((ledger.message for _, ledger in log_ledgers if ledger.message is not None), None),
     )  # fmt: skip

@@ -55,7 +55,7 @@ class EventRecording(Recording):
     ) -> None:  # fmt: skip
         """Read `data`; `completes` is the chain to whose prompts `options.completion` adds, None: no chain."""
         super().__init__(path, reader, data, problems, options)
-        self._rules = options.effective_rules
+        self._rules = options.rules
         self.reading = self.shown  # the file that is being read
         self.companions = tuple(companions)
         self._lines_of_signs: dict[tuple[str, str], int | None] = {}  # by chain and sign

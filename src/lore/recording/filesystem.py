@@ -186,6 +186,13 @@ def small_file(path: str) -> bytes:
         return b""
 
 
+def end_of(path: str, size: int) -> bytes:
+    """Return the last bytes of a local file, at most `size`; raises OSError."""
+    with open(path, "rb") as file:
+        file.seek(-min(size, os.fstat(file.fileno()).st_size), os.SEEK_END)
+        return file.read(size)
+
+
 def names(folder: str) -> list[str]:
     """Return the names of a folder's entries, sorted, without hidden ones; none if it cannot be listed."""
     try:

@@ -56,7 +56,6 @@ class Input(Struct, frozen=True):
     stream: bool = False  # it can be read only once, and only by this process
     optional: bool = False  # it may be no recording: named and unrecognised, or damaged in a folder
     error: LoreError | None = None  # why the folder could not be listed
-    hidden: bool = False  # a hidden folder, which `inputs` leaves out
     written: float | None = None  # when it was written, in seconds; None: its own time says so
     tag: str = ""  # the ETag that a remote file had when it was listed
     number: int = 0  # its place among the files of a run
@@ -78,10 +77,7 @@ def inputs(
     is_only = len(paths) == 1 if is_only is None else is_only
     for path in paths:
         try:
-            for file in _inputs_of(path):
-                if file.hidden:
-                    on_hidden(file.path)
-                    continue
+            for file in _inputs_of(path, on_hidden):
                 key, file = _identify(file)
                 if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                     continue
@@ -121,9 +117,9 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
             yield from group
 
 
-def _inputs_of(path: str) -> Iterator[Input]:
+def _inputs_of(path: str, on_hidden: Callable[[str], object]) -> Iterator[Input]:
     if not is_pattern(path):
-        yield from _inputs_at(path, is_named=True)
+        yield from _inputs_at(path, on_hidden, is_named=True)
         return
     failed: list[Input] = []
     separated = path.replace(os.altsep or os.sep, os.sep)
@@ -142,7 +138,7 @@ def _inputs_of(path: str) -> Iterator[Input]:
             raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint, own=True)
         yield from failed
         for name in matched:
-            yield from _inputs_at(name, is_named=False)
+            yield from _inputs_at(name, on_hidden, is_named=False)
 
 
 def _sessions_of_store(url: str) -> Iterator[Input]:
@@ -159,7 +155,7 @@ def _sessions_of_store(url: str) -> Iterator[Input]:
     yield from (Input(f"{url}#{session.session_id}", is_named=False, size=session.size) for session in sessions)
 
 
-def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
+def _inputs_at(path: str, on_hidden: Callable[[str], object], *, is_named: bool) -> Iterator[Input]:
     """Yield a file with its companions, or the files of a folder, or the sessions of a store or database."""
     path = packed.session_folder_of(path)
     match source := corpus.resolve(path):
@@ -168,7 +164,7 @@ def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
         case corpus.StoreSource(address=None):
             yield from _sessions_of_store(path)
         case corpus.Folder() | corpus.Remote() if filesystem.is_folder(path):
-            yield from _files_in_folder(path)
+            yield from _files_in_folder(path, on_hidden)
         case _ if sessions := _sessions_in(path):
             yield from sessions
         case _:
@@ -178,13 +174,11 @@ def _inputs_at(path: str, *, is_named: bool) -> Iterator[Input]:
                 yield from (Input(companion, is_named=False) for companion in companions(path))
 
 
-def _files_in_folder(path: str) -> Iterator[Input]:
-    unread: list[Input] = []  # folders that could not be listed, and hidden ones
+def _files_in_folder(path: str, on_hidden: Callable[[str], object]) -> Iterator[Input]:
+    unread: list[Input] = []  # folders that could not be listed
     folder, together = "", frozenset[str]()
     for file in corpus.files_below(
-        path,
-        lambda place, error: unread.append(Input(place, is_named=False, error=error)),
-        lambda place: unread.append(Input(place, is_named=False, hidden=True)),
+        path, lambda place, error: unread.append(Input(place, is_named=False, error=error)), on_hidden
     ):
         yield from unread
         unread.clear()

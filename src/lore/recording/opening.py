@@ -28,7 +28,7 @@ from lore.model.jsonslice import raw_members
 from lore.model.limits import RECORD_BYTES
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
-from lore.prompt.base import Dialect, Policy, Rules
+from lore.prompt.base import Dialect, Rules
 from lore.recording import corpus
 from lore.recording.agents.companions import companions
 from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError, load_plugins
@@ -44,7 +44,6 @@ class Options(msgspec.Struct, frozen=True):
 
     format: str | None = None  # read as this format; None: as the content shows
     dialect: str | None = None  # assemble prompts in this dialect; None: the recording's own
-    policy: Policy | None = None  # where the tail goes; None: as `rules` say
     rules: Rules = Rules()  # how prompts are assembled
     counter: Counter | None = None  # counts tokens; None: not needed
     completion: Completion | None = None  # what the caller adds to prompts that are not recorded whole
@@ -60,11 +59,6 @@ class Options(msgspec.Struct, frozen=True):
 
         load_plugins()
         return require_dialect(self.dialect)
-
-    @property
-    def effective_rules(self) -> Rules:
-        """The rules, with `policy` applied if there is one."""
-        return self.rules if self.policy is None else msgspec.structs.replace(self.rules, tail=self.policy)
 
     def open(
         self, path: str, problems: Problems | None = None, *, subagents: bool = False,

@@ -12,18 +12,19 @@ from collections.abc import Callable, Iterator
 
 from lore.errors import LoreError
 from lore.formats.beginning import is_document
+from lore.formats.folders import OPENING
 from lore.model.canonical import printable, text_of
 from lore.model.events import MAIN, Append, SessionChanged, SessionStarted
 from lore.model.items import TextBlock, UserMessage
 from lore.model.mask import cut_masked, mask
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.agents.logs import title_beside
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options, choose_reader
 
 MOST = 70  # characters of a title
 _TAIL = 64 * 1024  # bytes at the end of a log
-_SEARCHED = 4  # pieces of a log, of 256 KiB, that are searched for the first prompt
+_SEARCHED = 1024 * 1024  # bytes of a log that are searched for the first prompt
 _MASKED = 10_000  # characters of a prompt that are masked before it is shortened
 _BLOCK = re.compile(r"\s*<([A-Za-z_][\w-]*)[^>]*>(.*?)</\1>\s*", re.DOTALL)
 _REMINDER = re.compile(r"<system[_-]reminder>.*?(?:</system[_-]reminder>|$)", re.DOTALL)
@@ -64,7 +65,7 @@ def shortened(text: str) -> str:
 def _title_in(path: str) -> str:
     """Return the name that a log gives its session, else the first prompts of the main chain, else of any chain."""
     opened = corpus.open_head(path)
-    is_whole = is_document(opened.head)  # no part of it can be read
+    is_whole = is_document(opened.head) or opened.head.startswith(OPENING)  # no part of it can be read
     name = command = ""  # the first command that was typed, rather another one than /clear
     prompts = {True: "", False: ""}  # the first prompts, by whether they are of the main chain
     data = opened.data if is_whole else _beginning_and_end(path, opened.data, lambda: _is_telling(prompts[True]))
@@ -102,17 +103,15 @@ def _is_telling(prompt: str) -> bool:
 def _beginning_and_end(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> Iterator[bytes]:
     """Yield the beginning of a log up to the piece with the first prompt, then its last lines."""
     size = 0
-    for number, piece in enumerate(pieces, 1):
+    for piece in pieces:
         size += len(piece)
         yield piece
-        if is_enough() or number == _SEARCHED:
+        if is_enough() or size >= _SEARCHED:
             break
     if not path.endswith(".jsonl") or not os.path.isfile(path):
         return
-    with open(path, "rb") as file:
-        length = os.fstat(file.fileno()).st_size
-        file.seek(max(size, length - _TAIL))
-        tail = file.read(_TAIL)
+    length = os.path.getsize(path)
+    tail = filesystem.end_of(path, min(_TAIL, max(0, length - size)))
     yield tail if length - _TAIL <= size else b"\n" + tail.partition(b"\n")[2]
 
 

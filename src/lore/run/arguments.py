@@ -16,7 +16,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.model.canonical import decode, encode
 from lore.model.jsonslice import array, is_json, raw_members
 from lore.recording import corpus
-from lore.recording.agents.logs import Surroundings, existing, files_of, places
+from lore.recording.agents.logs import Surroundings, existing, files_of, read_places
 from lore.recording.agents.sessions import AgentLog, folder_of, last_time, logs_of_project, newest_of_agents
 from lore.recording.inputs import Input, start_of, written_at
 from lore.recording.overrides import Completion
@@ -35,20 +35,20 @@ def find_project_logs(surroundings: Surroundings) -> tuple[tuple[str, ...], list
     These are the sessions of the current folder's project, of all agents; all sessions if it has none. If nothing is
     found, the last place that was searched is the current folder.
     """
-    searched = dict.fromkeys(place.path for place in places(surroundings, project=True) if place.agent.is_read)
+    searched = [place.path for place in read_places(surroundings, project=True)]
     paths = find_agent_logs(surroundings, project=True)
     paths += [path for path in logs_of_project(surroundings) if not path.startswith(tuple(paths))]
     if not paths:
-        searched |= dict.fromkeys(place.path for place in places(surroundings) if place.agent.is_read)
+        searched += [place.path for place in read_places(surroundings)]
         paths = find_agent_logs(surroundings)
-    return (*searched, *([] if paths else [os.curdir])), paths
+    return (*dict.fromkeys(searched), *([] if paths else [os.curdir])), paths
 
 
 def find_agent_logs(surroundings: Surroundings, *, project: bool = False) -> list[str]:
     """Return the folders and files in which agents keep logs that lore reads; of a folder with other files the logs."""
     paths: dict[str, None] = {}
-    read_places = [place for place in places(surroundings, project=project) if place.agent.is_read]
-    for place in (entry for read_place in read_places for entry in existing(read_place)):
+    read = read_places(surroundings, project=project)
+    for place in (match for entry in read for match in existing(entry)):
         files = files_of(place, lambda _place, _error: None)  # judging it reports the reason
         if not place.logs.deep:
             paths |= dict.fromkeys(files)
@@ -115,7 +115,7 @@ def no_session_of_project(surroundings: Surroundings, command: str = "check") ->
     """Return the error for a project without sessions; it has the command for the newest session of another one."""
     newest = newest_of_agents(surroundings)
     if newest is None:
-        searched = dict.fromkeys(place.path for place in places(surroundings) if place.agent.is_read)
+        searched = dict.fromkeys(place.path for place in read_places(surroundings))
         return no_recordings_error([*searched, os.curdir])
     message = f"agents keep no session of this project ({corpus.show(surroundings.folder)})"
     path = in_shell(newest.file.path, surroundings.home) or corpus.show(newest.file.path)

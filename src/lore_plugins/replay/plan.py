@@ -101,7 +101,9 @@ class ReplayPlan:
             raise LoreError(message, hint="one of " + ", ".join(SENDABLE))
         self._path, self.layout, self.sending, self._most = path, layout, sending, most
         self._options = replace(options, dialect=None)
-        self._assembling = replace(options, dialect=layout.dialect, policy=layout.tail)
+        self._assembling = replace(
+            options, dialect=layout.dialect, rules=replace(options.rules, tail=layout.tail or options.rules.tail)
+        )
         self.skipped: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.problems = Problems()

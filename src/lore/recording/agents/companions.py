@@ -7,6 +7,7 @@
 | Gemini CLI | every log in a folder of `chats` that has the session's id as its name |
 | oh-my-pi | every log in a folder that is named like the session's log |
 | Kimi CLI | folders in `subagents` below the session's (`packed`) |
+| Kimi Code | `agents/NAME/wire.jsonl` next to the session's `agents/main/wire.jsonl` |
 | DeepSeek Harness | logs of other folders of the project whose header names it, with a depth of delegation |
 | OpenCode | sessions that name it as their `parentID`: in the same database, project folder or folder of exports |
 
@@ -23,10 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import Struct
-
 from lore.errors import LoreError
-from lore.formats.beginning import array_at
 from lore.formats.folders import WIRE
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import text_in
@@ -36,19 +34,18 @@ from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, packed
 
 if TYPE_CHECKING:
-    from lore.recording.agents.opencode_store import DatabaseSession
+    from lore.recording.agents.opencode_store import StoredSession
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # lines, and bytes of each, that are searched for a session's id
 SETTLED_SECONDS = 2.0  # a folder that changed less than this ago may change again without a new modification time
 _PI_NAME = r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}"  # the name of a session's file of (oh-my-)pi
 _PI_STEM = pattern(_PI_NAME)
 _BELOW_PI = pattern(rf"(.+[/\\]{_PI_NAME})[/\\].+\.jsonl", re.DOTALL)
-_BELOW_CLAUDE = pattern(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
+_BELOW_CLAUDE = pattern(r"(.+)[/\\]subagents[/\\](?:(.*)[/\\])?agent-[^/\\]*\.jsonl", re.DOTALL)
 _SUBAGENT_CONTEXT = pattern(r"context_sub_\d+\.jsonl")
 _WORKFLOW = pattern(r"[/\\]subagents[/\\]workflows[/\\][^/\\]+$")
 _CHAT = pattern(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
 _MOST = 65_536  # files and folders that are remembered
-_EXPORT = 256 * 1024  # bytes in which the messages of an export begin, as for recognising it
 
 T = TypeVar("T")
 
@@ -72,6 +69,10 @@ def companions(path: str) -> list[str]:
         return [log for log in logs if (ids := _deepseek_ids(log)) is not None and ids[1] == own[0] != ids[0]]
     if not is_log or is_companion(name):
         return []
+    agents, agent = os.path.split(folder)
+    if name == WIRE and agent == "main" and os.path.basename(agents) == "agents":
+        logs = (os.path.join(agents, other, WIRE) for other in filesystem.names(agents) if other != agent)
+        return [*filter(filesystem.is_file, logs)]
     paths: list[str] = []
     folders = {os.path.join(folder, stem, "subagents"): False}  # whether each log in it is a subagent's
     if _PI_STEM.fullmatch(stem):
@@ -113,10 +114,16 @@ def session_of(path: str) -> str | None:
     """Return the path of the session of a subagent's file or folder, even if it is missing; None for any other file."""
     if path.endswith(".json") or corpus.is_in_database(path):
         return _opencode_root(path)
-    below = _BELOW_CLAUDE.fullmatch(path) or _BELOW_PI.fullmatch(path)
-    if below is not None:
+    if (below := _BELOW_CLAUDE.fullmatch(path)) is not None:
+        chat = os.path.join(below[1], "chats", f"{below[2]}.jsonl")  # of Qwen Code
+        return chat if below[2] and filesystem.is_file(chat) else f"{below[1]}.jsonl"
+    if (below := _BELOW_PI.fullmatch(path)) is not None:
         return f"{below[1]}.jsonl"
     folder, name = os.path.split(path)
+    agents, agent = os.path.split(folder)
+    if name == WIRE and agent != "main" and os.path.basename(agents) == "agents":
+        main = os.path.join(agents, "main", WIRE)
+        return main if filesystem.is_file(main) else None
     if (own := _deepseek_ids(path)) is not None:
         logs = _deepseek_logs(folder) if own[1] else ()
         return next((log for log in logs if (ids := _deepseek_ids(log)) is not None and ids[0] == own[1]), None)
@@ -252,18 +259,12 @@ def _deepseek_logs(folder: str) -> Iterator[str]:
 # OpenCode's sessions
 
 
-class _FileSession(Struct, frozen=True):
-    id: str
-    parent: str | None  # id of the session that started it
-    name: str  # path of the file
-
-
-def _family(path: str) -> tuple[str, Mapping[str, DatabaseSession | _FileSession]]:
+def _family(path: str) -> tuple[str, Mapping[str, StoredSession]]:
     """Return an OpenCode session's id, and all sessions stored with it by id; `("", {})` for any other file."""
     stored = corpus.opencode().session_in(path)
     if stored is not None:
         return stored[1], corpus.opencode().sessions_of(stored[0])
-    session = _read_once(_read_file, path) if path.endswith(".json") else None
+    session = _read_once(corpus.opencode().session_in_file, path) if path.endswith(".json") else None
     family = None if session is None else _read_once(_read_files, os.path.dirname(path), is_folder=True)
     return ("", {}) if session is None or family is None else (session.id, family)
 
@@ -296,24 +297,7 @@ def _opencode_root(path: str) -> str | None:
     return None if len(above) == 1 else family[above[-1]].name
 
 
-def _read_files(folder: str) -> Mapping[str, _FileSession]:  # by id
+def _read_files(folder: str) -> Mapping[str, StoredSession]:  # by id
     names = (name for name in filesystem.names(folder or os.curdir) if name.endswith(".json"))
-    sessions = (_read_once(_read_file, os.path.join(folder, name)) for name in names)
+    sessions = (_read_once(corpus.opencode().session_in_file, os.path.join(folder, name)) for name in names)
     return {session.id: session for session in sessions if session is not None}
-
-
-def _read_file(path: str) -> _FileSession | None:
-    """Return the session that a file of a storage folder or an export holds; None for any other file."""
-    if corpus.opencode().is_session_file(path):
-        entry = corpus.opencode().session_of(path)
-        return None if entry is None or not entry.id else _FileSession(entry.id, entry.parent, path)
-    from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
-    from lore.recording.agents.beside import text_at_path  # noqa: PLC0415 - as above
-
-    with filesystem.open_file(path) as file:
-        head = file.read(_EXPORT)
-    if not OpenCode.recognises(head):
-        return None
-    header = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
-    session = text_at_path(header, ("info", "id"))
-    return _FileSession(session, text_at_path(header, ("info", "parentID")), path) if session else None

@@ -2,8 +2,8 @@
 
 A process copies a database once, and again if it was written to in the meantime. The logs of changes (`-wal`,
 `-journal`) are merged into the copy before anything is read, so that processes that are forked from this one can read
-its copies at the same time. Each process deletes the copies that it made. A database of more than `DATABASE_BYTES` is
-not copied, and copies of more bytes than that are not kept together.
+its copies at the same time. Each process deletes the copies that it made, also if SIGTERM ends it. A database of more
+than `DATABASE_BYTES` is not copied, and copies of more bytes than that are not kept together.
 
 Content is not trusted: tables must be tables (a view may compute anything), no value is longer than `COLUMN_BYTES`, and
 a query takes no more steps than the size of the file explains. Errors are sqlite3.Error, OSError and ValueError.
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 
 from lore.files import WholeFile, database_uri
 from lore.model.limits import COLUMN_BYTES, DATABASE_BYTES, QUERY_STEPS, QUERY_STEPS_PER_BYTE
@@ -64,6 +65,18 @@ def reason_of(error: Exception) -> str:
     return cut_masked(reason.partition("\n")[0], 120).lower()
 
 
+_folders: dict[str, int] = {}  # of copies, with the process that made each
+
+
+def _end(number: int, _: object) -> None:
+    """Delete the copies of this process, and end it as the signal does."""
+    for folder, maker in _folders.items():
+        if maker == os.getpid():
+            shutil.rmtree(folder, ignore_errors=True)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 class _Copy:
     """A copy of a database in a temporary folder, deleted by the process that made it."""
 
@@ -73,6 +86,10 @@ class _Copy:
         folder = tempfile.mkdtemp(prefix="lore-")
         # ignored by processes that are forked from this one
         Finalize(self, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=0)
+        _folders[folder] = os.getpid()
+        with suppress(ValueError):  # only the main thread can do that
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, _end)
         self.path = os.path.join(folder, "copy.db")
         for _ in range(_ATTEMPTS):
             before = _state(database)

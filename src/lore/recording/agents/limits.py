@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from lore.recording import filesystem
+
 TAIL = 262_144  # bytes of a log's end
 _FIVE_HOURS = 300  # minutes
 _REACHED = re.compile(rb"usage limit reached\|(\d{10})\b")
@@ -39,11 +41,7 @@ class LoggedLimit(NamedTuple):
 def limits_in(path: str) -> list[LoggedLimit]:
     """Return the windows that the end of a log shows, the shortest first; empty if it shows none."""
     try:
-        if not os.path.isfile(path):
-            return []
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            lines = file.read(TAIL).split(b"\n")
+        lines = filesystem.end_of(path, TAIL).split(b"\n") if os.path.isfile(path) else []
     except (OSError, ValueError):
         return []
     for line in reversed(lines):

@@ -138,6 +138,8 @@ AGENTS: tuple[Agent, ...] = (
     Agent("qwen", "Qwen Code", ("qwen-code",), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),
              ("*.jsonl",), project=project_name),
+        Logs(("$QWEN_DATA_DIR/projects/*/subagents", "$QWEN_HOME/projects/*/subagents", "~/.qwen/projects/*/subagents"),
+             ("agent-*.jsonl",), project=project_name),
     ), folder_at=(("cwd",),)),
     Agent("copilot", "GitHub Copilot CLI", ("copilot",), (
         Logs(("$COPILOT_HOME/session-state", "~/.copilot/session-state"), ("*.jsonl",)),
@@ -251,6 +253,11 @@ def places(surroundings: Surroundings, *, project: bool = False) -> Iterator[Log
                 yield LogPlace(agent, project_path if name else path, logs)
 
 
+def read_places(surroundings: Surroundings, *, project: bool = False) -> list[LogPlace]:
+    """Return the places, as `places` does, whose logs lore reads."""
+    return [place for place in places(surroundings, project=project) if place.agent.is_read]
+
+
 def _resolve_paths(paths: tuple[str, ...], surroundings: Surroundings) -> list[str]:
     """Return the paths that a row of the table stands for: that of a variable that is set, else all without one."""
     names = [path.split("/") for path in paths]
@@ -336,7 +343,8 @@ def project_in(head: bytes) -> str | None:
         for names in _FOLDERS_AT:
             if folder := text_at_path(record, names):
                 return folder
-    match = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
+    header = head[:_BEGINNING].partition(b'"messages"')[0] if head[:1] == b"{" else b""  # calls name folders, too
+    match = _NAMED.search(header)
     return None if match is None else decoded_path(match[1])
 
 

@@ -22,23 +22,23 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
 from lore.errors import LoreError
-from lore.formats.agents.opencode import OpenCodeSession
-from lore.formats.beginning import SQLITE
+from lore.formats.agents.opencode import OpenCode
+from lore.formats.beginning import SQLITE, array_at
 from lore.formats.values import LATEST_MS, count_in
 from lore.model import jsonslice
 from lore.model.canonical import encode
 from lore.model.mask import cut_masked
 from lore.recording import corpus, filesystem
 from lore.recording.agents import databases
+from lore.recording.agents.beside import text_at_path
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "version", "directory": "directory",
             "parentID": "parent_id", "title": "title"}  # fmt: skip
 _UNREADABLE = "unreadable"
+_EXPORT = 256 * 1024  # bytes in which the messages of an export begin, as for recognising it
 _TITLE = 60  # characters of a title that are read
 _SHOWN = 20  # sessions of a database that an error lists
 
@@ -65,20 +65,20 @@ def is_sqlite(path: str) -> bool:
         return False
 
 
-class DatabaseSession(NamedTuple):
-    """A session of a database."""
+class StoredSession(NamedTuple):
+    """A session of OpenCode; of one in files only the first three members are known."""
 
     id: str
-    parent: str | None  # the session that started it
-    written: float | None  # when it was last written, in seconds
-    size: int  # bytes, about
-    start: float  # when it was started, in seconds; 0 if unknown
-    title: str
-    directory: str  # the folder in which it was started
-    name: str  # `DATABASE#SESSION`
+    parent: str | None  # id of the session that started it
+    name: str  # `DATABASE#SESSION`, or the path of its file
+    written: float | None = None  # when it was last written, in seconds
+    size: int = 0  # bytes, about
+    start: float = 0.0  # when it was started, in seconds; 0 if unknown
+    title: str = ""
+    directory: str = ""  # the folder in which it was started
 
 
-def sessions_of(path: str) -> dict[str, DatabaseSession]:
+def sessions_of(path: str) -> dict[str, StoredSession]:
     """Return the sessions of a database by id, oldest first; none if it is not OpenCode's, or cannot be read."""
     try:
         return _list_sessions(path, databases.stamps(path))
@@ -107,13 +107,13 @@ def fault_of(path: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _list_sessions(path: str, _: databases.Stamps) -> dict[str, DatabaseSession]:
+def _list_sessions(path: str, _: databases.Stamps) -> dict[str, StoredSession]:
     with closing(databases.connect(path)) as connection:
         rows = [] if _missing(connection) else sorted(_sessions(connection, path), key=lambda row: (row.start, row.id))
     return {session.id: session for session in rows}
 
 
-def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[DatabaseSession]:
+def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[StoredSession]:
     has = databases.columns_of(connection, "session")
     names = ("parent_id", "time_created", "title", "directory")
     parent, created, title, directory = (name if name in has else "null" for name in names)
@@ -122,9 +122,9 @@ def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[DatabaseSes
                 where exists (select 1 from message where session_id = session.id)"""  # noqa: S608 - words of this file
     sizes = _sizes(connection)
     for name, above, created_at, at, session_title, folder in connection.execute(query):
-        yield DatabaseSession(
-            str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0), _seconds(created_at) or 0,
-            str(session_title or ""), str(folder or ""), f"{path}#{name}",
+        yield StoredSession(
+            str(name), str(above) if above else None, f"{path}#{name}", _seconds(at), sizes.get(name, 0),
+            _seconds(created_at) or 0, str(session_title or ""), str(folder or ""),
         )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def _seconds(at: object) -> float | None:
     return at / 1000 if isinstance(at, int | float) and 0 < at < LATEST_MS else None
 
 
-def only_session(path: str, sessions: Mapping[str, DatabaseSession]) -> str:
+def only_session(path: str, sessions: Mapping[str, StoredSession]) -> str:
     """Return the session of a database that has one; raises LoreError for several, with the newest as choices."""
     if len(sessions) == 1:
         return next(iter(sessions))
@@ -249,12 +249,18 @@ def is_session_file(path: str) -> bool:
     return os.path.isdir(_messages(path))
 
 
-def session_of(path: str) -> OpenCodeSession | None:
-    """Return the session in a session's file; None if the file is damaged."""
-    try:
-        return msgspec.json.decode(filesystem.small_file(path), type=OpenCodeSession)
-    except (ValueError, RecursionError):
-        return None
+def session_in_file(path: str) -> StoredSession | None:
+    """Return the session that a file of a storage folder or an export holds; None for any other file."""
+    if is_session_file(path):
+        header = jsonslice.members_at(filesystem.small_file(path))
+    else:
+        with filesystem.open_file(path) as file:
+            head = file.read(_EXPORT)
+        if not OpenCode.recognises(head):
+            return None
+        header = jsonslice.members_at(head[: array_at(head, OpenCode.paths)] + b"]}", "info")
+    session = text_at_path(header, ("id",))
+    return StoredSession(session, text_at_path(header, ("parentID",)), path) if session else None
 
 
 def _messages(path: str) -> str:

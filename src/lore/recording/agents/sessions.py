@@ -142,38 +142,18 @@ def last_time(path: str, written: float) -> float:
 
 def _find_last_time(path: str, written: float) -> float | None:
     """Return the last time at the end of a log, `written` at most, also if it cannot be read; None: there is none."""
+    matches = list[tuple[str, str]]()
     try:
-        with open(path, "rb") as file:
-            size, matches = os.fstat(file.fileno()).st_size, list[tuple[str, str]]()
-            for end in _ENDS:
-                file.seek(-min(end, size), os.SEEK_END)
-                matches = _TIME.findall(file.read(end).decode("latin-1"))
-                if matches or size <= end:
-                    break
+        for size in _ENDS:
+            end = filesystem.end_of(path, size)
+            matches = _TIME.findall(end.decode("latin-1"))
+            if matches or len(end) < size:
+                break
     except (OSError, ValueError):  # a session in a database, a folder
         return written
     times = [parse_timestamp(text) if text else float(number) / (1000 if len(number) == 13 else 1)
              for text, number in matches]  # fmt: skip
     return min(max(filter(None, times), default=0.0), written) or None
-
-
-def newest(paths: list[str], format: str | None) -> str:
-    """Return the recording at these paths that has the newest request, itself or in one of its subagents' files.
-
-    Raises LoreError if no file is a recording, and for one that cannot be read: it may be the newest.
-    """
-    files = [file for file in inputs(paths) if not file.stream and file.error is None]
-    groups = _group_by_session([AgentLog(None, file, written_at(file)) for file in files])
-
-    def is_wanted(log: AgentLog) -> bool:
-        path = log.file.path
-        return (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format)
-
-    session = _first_with_turn(newest_first(groups, is_wanted), format)
-    if session is not None:
-        return session.file.path
-    where = ", ".join(map(corpus.show, paths))
-    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder", own=True)
 
 
 def is_recording(path: str, format: str | None) -> bool:
@@ -191,32 +171,48 @@ def _has_turn(path: str, format: str | None) -> bool:
         return False
 
 
-def _first_with_turn(sessions: Iterable[tuple[float, list[AgentLog]]], format: str | None) -> AgentLog | None:
-    """Return the log of the first session that has a request, else of the first session; None without sessions.
+def _newest_session(
+    groups: Iterable[list[AgentLog]], format: str | None, is_wanted: Callable[[AgentLog], bool] | None = None
+) -> AgentLog | None:
+    """Return the log of the newest session that has a request, else of the newest session; None without sessions.
 
-    Claude Code writes logs without a request, of a login or a summary. Raises LoreError for a log that cannot be read.
+    Claude Code writes logs without a request, of a login or a summary. Raises LoreError for a log that cannot be read:
+    it may be the newest.
     """
+
+    def is_wanted_recording(log: AgentLog) -> bool:
+        return (is_wanted is None or is_wanted(log)) and is_recording(log.file.path, format)
+
     first: AgentLog | None = None
-    for _, logs in sessions:
+    for _, logs in newest_first(groups, is_wanted_recording):
         if any(_has_turn(log.file.path, format) for log in logs):
             return logs[0]
         first = first or logs[0]
     return first
 
 
-def newest_of_project(surroundings: Surroundings, format: str | None = None) -> AgentLog | None:
-    """Return the log of the newest session of the current folder's project; None if agents keep none.
+def newest(paths: list[str], format: str | None) -> str:
+    """Return the recording at these paths that has the newest request, itself or in one of its subagents' files.
 
-    It has a request, if any has.
-
-    Raises LoreError for a log that cannot be read: it may be the newest.
+    Raises LoreError if no file is a recording, and for one that cannot be read.
     """
-    is_own = _selects_project(surroundings)
+    files = [file for file in inputs(paths) if not file.stream and file.error is None]
+    groups = _group_by_session([AgentLog(None, file, written_at(file)) for file in files])
+    session = _newest_session(groups, format)
+    if session is not None:
+        return session.file.path
+    where = ", ".join(map(corpus.show, paths))
+    raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder", own=True)
 
-    def is_wanted(log: AgentLog) -> bool:
-        return is_own(log) and is_recording(log.file.path, format)
 
-    return _first_with_turn(newest_first(agent_logs(surroundings).groups, is_wanted), format)
+def newest_of_project(surroundings: Surroundings, format: str | None = None) -> AgentLog | None:
+    """Return the log of the newest session of the current folder's project; None if agents keep none."""
+    return _newest_session(agent_logs(surroundings).groups, format, _selects_project(surroundings))
+
+
+def newest_of_agents(surroundings: Surroundings) -> AgentLog | None:
+    """Return the log of the newest session of all agents; None without sessions."""
+    return _newest_session(agent_logs(surroundings).groups, None)
 
 
 def logs_of_project(surroundings: Surroundings) -> list[str]:
@@ -258,12 +254,6 @@ def _selects_project(surroundings: Surroundings) -> Callable[[AgentLog], bool]:
         return started in folders or (root != "" and _is_below(started, root))
 
     return is_of_project
-
-
-def newest_of_agents(surroundings: Surroundings) -> AgentLog | None:
-    """Return the log of the newest session of all agents, as `newest_of_project` does; None without sessions."""
-    sessions = newest_first(agent_logs(surroundings).groups, lambda log: is_recording(log.file.path, None))
-    return _first_with_turn(sessions, None)
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -199,11 +199,12 @@ def _judge(
 ) -> None:
     """Judge the turns of a file into `totals`; raises LoreError if it cannot be read."""
     result, ledger = totals.result, None
-    if context.with_ledgers:
+    opened = corpus.open_head(file.path) if context.with_ledgers else None
+    recording = open_input(file, context.options, problems, opened)
+    if opened is not None:
         from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
 
-        ledger = LedgerMaker(file, context.options, context.dated.rules(), problems)
-    recording = open_input(file, context.options, problems) if ledger is None else ledger.recording
+        ledger = LedgerMaker(file, recording, opened.head, context.dated.rules())
     totals.place = replace(totals.place, audience=audience_of(recording, context.audience))
     judge = context.dated.judge(quick=not totals.wants_every_pair)
     is_interrupted = False

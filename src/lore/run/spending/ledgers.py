@@ -35,7 +35,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
 from lore.recording.agents.copilot_usage import database_of
 from lore.recording.agents.logs import project_beside, project_in
-from lore.recording.base import Problems, collected_seldom, load_plugins
+from lore.recording.base import Recording, collected_seldom, load_plugins
 from lore.recording.inputs import UNKNOWN_START, Input, Start, by_start, start_of, written_at
 from lore.recording.opening import Options
 from lore.run.rules import PACKAGED, Dated
@@ -90,7 +90,7 @@ class Ledgers:
                 else:
                     ledger = next(new_ledgers)
                     done_bytes += file.size
-                    self.read_bytes += file.size or (0 if ledger is None else ledger.bytes)
+                    self.read_bytes += file.size
                     if progress is not None:
                         progress(done_bytes, total_bytes)
                 if ledger is not None:
@@ -154,18 +154,9 @@ class Ledgers:
 class LedgerMaker:
     """Makes the ledger of a recording while it is judged."""
 
-    def __init__(self, file: Input, options: Options, rules: DatedRules, problems: Problems) -> None:
-        """Open the recording; raises LoreError."""
-        opened, self._bytes = corpus.open_head(file.path), 0
-        self._file, self._project = file, project_in(opened.head)
-
-        def count_bytes() -> Iterator[bytes]:
-            for piece in opened.data:
-                self._bytes += len(piece)
-                yield piece
-
-        self.recording = options.open(file.path, problems, opened=opened._replace(data=count_bytes()), growing=False)
-        self._works: dict[str, UnloggedWork] = getattr(self.recording.reader, "unlogged", {})  # grows while it is read
+    def __init__(self, file: Input, recording: Recording, head: bytes, rules: DatedRules) -> None:
+        self._file, self._recording, self._project = file, recording, project_in(head)
+        self._works: dict[str, UnloggedWork] = getattr(recording.reader, "unlogged", {})  # grows while it is read
         self._rows, self._rules = list[LedgerRow](), rules
         self._missed: dict[tuple[str | None, int | None], MissedRead] = {}  # by chain and turn
         self._origin = ""
@@ -204,7 +195,7 @@ class LedgerMaker:
         """Return the ledger of all verdicts; `unseen` are parts of prompts that the format does not record."""
         from lore.judge.totals import UNREAD  # noqa: PLC0415 - as above
 
-        problems = self.recording.problems
+        problems = self._recording.problems
         fatal_problem = next((problem for problem in problems.kept if problem.code in UNREAD), None)
         where = "" if fatal_problem is None or fatal_problem.line is None else f" (line {fatal_problem.line})"
         rows = self._rows
@@ -218,9 +209,9 @@ class LedgerMaker:
         if works:
             rows = [replace(row, unlogged=tuple(works.get(place, ()))) for place, row in enumerate(rows)]
         return Ledger(
-            path=corpus.show(self._file.path), format=self.recording.reader.name,
-            session=self.recording.state.id or "", project=self._project, written=written_at(self._file),
-            bytes=self._bytes, rows=tuple(rows), problems=problems.total,
+            path=corpus.show(self._file.path), format=self._recording.reader.name,
+            session=self._recording.state.id or "", project=self._project, written=written_at(self._file),
+            bytes=self._file.size, rows=tuple(rows), problems=problems.total,
             message=None if fatal_problem is None else f"{fatal_problem.message}{where}", unseen=unseen,
             origin=self._origin,
         )  # fmt: skip
@@ -257,9 +248,8 @@ def identity_of(file: Input) -> bytes:
         ends = ""
         if os.name == "nt":  # where a time can be set back unseen
             with open(file.path, "rb") as data:
-                begin = data.read(_ENDS)
-                data.seek(-min(_ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
-                ends = hashlib.sha256(begin + data.read(_ENDS)).hexdigest()
+                both_ends = data.read(_ENDS) + filesystem.end_of(file.path, _ENDS)
+            ends = hashlib.sha256(both_ends).hexdigest()
     except (OSError, ValueError):  # a session in a store has no files
         return b""
     return repr((file.written, states, ends)).encode()
