@@ -8,6 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import pydantic
 import pytest
 
 import lore
@@ -180,6 +181,22 @@ def test_exception_as_output_is_refused(output):
     assert "error=" in caught.value.hint
 
 
+def test_rows_and_models_are_results_as_json():
+    class Row(pydantic.BaseModel):
+        type: str = "file"
+        owner: str | None = None
+
+    session = lore.Session("claude-opus-5")
+    session.user("hi")
+    content = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in range(2)]
+    session.assistant({"role": "assistant", "content": content})
+    session.result("t0", [{"type": "file", "name": "a.py"}, {"type": "image", "name": "b.png"}], error=None)
+    session.result("t1", [Row()])
+    assert [one["content"] for one in session.request()["messages"][2]["content"]] == [
+        '[{"type":"file","name":"a.py"},{"type":"image","name":"b.png"}]', '[{"type":"file","owner":null}]',
+    ]  # fmt: skip
+
+
 def test_printed_answer_shows_text_and_calls():
     content = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t0", "name": "run", "input": {"n": 1}}]
     answer = lore.Session("claude-opus-5").assistant({"role": "assistant", "content": content})
@@ -198,7 +215,7 @@ def test_any_given_error_marks_a_result_failed():
     session.result(uses[3].call_id, "", error=True)
     results = session.request()["messages"][2]["content"]
     texts = [{"type": "text", "text": "half of it"}, {"type": "text", "text": "ValueError: boom"}]
-    assert [one["content"] for one in results[:3]] == ["error", "half of it\nboom", texts]
+    assert [one["content"] for one in results] == ["error", "half of it\nboom", texts, "error"]
     assert all(one["is_error"] for one in results)
 
 
@@ -269,7 +286,11 @@ def _asked(**given):
     (lambda: lore.Session("claude-opus-5", tools=[{"name": "f", "input_schema": {"typ": "object"}}]), "mean 'type'"),
     (lambda: _asked(tools=[{"type": "function", "function": {"name": "f", "paramters": {}}}]), "mean 'parameters'"),
     (lambda: _asked(tools=[{"toolSpec": {"name": "f", "inputSchma": {"json": {}}}}]), "did you mean 'inputSchema'"),
-    (lambda: _asked()[0].user([{"type": "tool_result", "tool_use_idd": "x"}]), "did you mean 'tool_use_id'"),
+    (lambda: _asked()[0].user([{"type": "tool_result", "tool_use_id": "x"}]), "a block is a tool's result"),
+    (lambda: _asked(dialect="openai-responses")[0].user([{"type": "image_url"}]), "belongs to openai-chat"),
+    (lambda: lore.events.knowledge("add", "k"), "the entry 'k' has no text"),
+    (lambda: lore.events.knowledge("update", "k"), "nothing to update"),
+    (lambda: lore.Session.read(b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}'), "format bodies"),
     (lambda: _asked()[0].user([{"typ": "text", "text": "x"}]), "did you mean 'type'"),
     (lambda: _asked()[0].user([{"text": "x"}]), "a block has no type: it has text"),
     (lambda: lore.open("memory:", "s", mdoel="claude-opus-5"), r"lore.open\(\) has no argument 'mdoel'"),
@@ -372,6 +393,16 @@ def test_cut_stream_keeps_text_and_adds_problem(dialect, chunks):
     assert [problem.message for problem in session.problems] == [
         "the stream ended before the answer did: the text until then was taken as the answer"
     ]
+
+
+def test_cut_thinking_without_signature_is_dropped():
+    session, _ = _asked()
+    reply = session.assistant([
+        {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 3}}},
+        {"type": "content_block_start", "index": 0,
+         "content_block": {"type": "thinking", "thinking": "So", "signature": ""}},
+    ])  # fmt: skip
+    assert (reply.parts, reply.is_cut) == ((), True)
 
 
 def test_cut_call_of_responses_is_refused():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from itertools import groupby
 from threading import RLock
@@ -12,14 +12,15 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.items import blocks_from
+from lore.events.items import blocks_from, is_result_block
 from lore.events.strict import Members, expect
 from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
+from lore.formats.registry import reader_of
 from lore.model import items as i
 from lore.model.canonical import canonical, encode
 from lore.model.codes import Code, Problem
-from lore.model.events import MAIN, Event
+from lore.model.events import MAIN, Event, OpaqueEvent
 from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt
@@ -27,8 +28,10 @@ from lore.model.vector import Vector
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_names, require_dialect
 from lore.prompt.layout import is_real
-from lore.sdk.objects import plain
+from lore.sdk.objects import GIVEN, RESULT, is_model, plain
 from lore.sdk.replies import Reply, ToolUse, items_of
+
+_HEAD = 256 * 1024  # bytes by which a format is recognised
 
 
 class Context(TypedDict, total=False):
@@ -209,10 +212,17 @@ def name_items(reply: Reply, name: str) -> list[i.AssistantMessage | i.ToolCall]
 
 
 def read_log(data: bytes) -> tuple[list[Event], list[Problem]]:
-    """Return the events of a log, and its problems."""
+    """Return the events of a log, and its problems. Raise LoreError for data without an event of lore's."""
     events, problems = list[Event](), list[Problem]()
     for read in LoreLog().read([data]):
         (problems if isinstance(read.value, Problem) else events).append(read.value)  # pyright: ignore[reportArgumentType]
+    if problems and all(isinstance(event, OpaqueEvent) for event in events):
+        reader = reader_of(data[:_HEAD])
+        if reader is None:
+            raise LoreError(f"not a session log: {problems[0].message}", hint="session.log() returns one")
+        if reader.name != LoreLog.name:
+            hint = "`lore convert FILE --to lore` makes a session log of it"
+            raise LoreError(f"not a session log, but a recording in the format {reader.name}", hint=hint)
     return events, problems
 
 
@@ -245,13 +255,17 @@ def is_users_step(chain: Chain) -> bool:
 
 
 def result_body(
-    output: object, error: str | BaseException | bool, dialect: str
+    output: object, error: str | BaseException | bool | None, dialect: str
 ) -> tuple[str | tuple[i.Block, ...] | None, str | None]:
-    """Return the output and the error of a result; an error's text follows an output, and then is part of it."""
-    is_empty, reason = output is None or output == "", error if isinstance(error, str) else ""
+    """Return the output and the error of a result; an error's text follows an output, and then is part of it.
+
+    A failed call without output has an error: Anthropic's API refuses an empty one.
+    """
+    reason = error if isinstance(error, str) else ""
     if isinstance(error, BaseException):
-        reason = f"{type(error).__name__}: {error}"
-    if is_empty and not isinstance(error, bool):
+        reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+    is_empty = output is None or (isinstance(output, str) and not output)
+    if is_empty and error not in (None, False):
         return None, reason or "error"
     body = _output_body(output, dialect)
     if reason:
@@ -263,9 +277,10 @@ def _output_body(output: object, dialect: str) -> str | tuple[i.Block, ...]:
     """Return a tool's output as a text or blocks; another JSON value as the text of its JSON, None as empty text."""
     if output is None or isinstance(output, str):
         return output or ""
-    parts = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
-    if parts and all(isinstance(part, i.Block) or (isinstance(part, Mapping) and "type" in part) for part in parts):
+    values = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+    parts = [plain(value, GIVEN) if is_model(value) else value for value in values]
+    if parts and all(map(is_result_block, parts)):
         return blocks_from(parts, dialect, "output")
     if isinstance(output, bytes | bytearray | memoryview):
         raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")
-    return encode(plain(cast("object", output))).decode("utf-8")
+    return encode(plain(cast("object", output), RESULT)).decode("utf-8")

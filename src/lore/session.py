@@ -168,7 +168,7 @@ class Session:
         cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         clock: Callable[[], str] | None = None, compaction: AutomaticCompaction | None = None,
     ) -> Session:  # fmt: skip
-        """Return the session of a log in bytes; unreadable lines are `problems`, LoreError is raised if all are.
+        """Return the session of a log in bytes; unreadable lines are `problems`. Raise LoreError for another format.
 
         >>> session = Session("claude-opus-5", system="Be brief.")
         >>> Session.read(session.log()).state == session.state
@@ -181,10 +181,7 @@ class Session:
         return session
 
     def _read(self, data: bytes) -> None:
-        events, problems = read_log(data)
-        if problems and not events:
-            raise LoreError(f"not a session log: {problems[0].message}", hint="session.log() returns one")
-        self._begin(events, problems)
+        self._begin(*read_log(data))
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
@@ -381,7 +378,7 @@ class Session:
     @with_lock
     @reject_unknown_names
     def result(
-        self, call_id: str, output: object = None, *, error: str | BaseException | bool = False, chain: str = MAIN
+        self, call_id: str, output: object = None, *, error: str | BaseException | bool | None = None, chain: str = MAIN
     ) -> None:
         """Append a tool's result: a text, a list of blocks, or any JSON value, which is shown as JSON text.
 
@@ -404,9 +401,9 @@ class Session:
             names = [use.call_id for use in self.pending_calls(chain)]
             hint = did_you_mean(call_id, names, "calls without a result") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(call_id, 80)!r}", hint=hint)
-        expect(error, (str, BaseException, bool), "error", "a text, an exception or True")
+        expect(error, (str, BaseException, bool, type(None)), "error", "a text, an exception or True")
         output_json, reason = result_body(output, error, self.dialect.name)
-        status = "completed" if error is False else "failed"
+        status = "completed" if error in (None, False) else "failed"
         result_event = patch_tool_call(call_id, status, output=output_json, error=reason, at=self._time(), chain=chain)
         if call.status == "running" and place is not None and place < state.sent_entries:
             message = f"the call {call_id!r} was sent without a result"

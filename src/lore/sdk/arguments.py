@@ -30,7 +30,7 @@ from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Dialect
 from lore.prompt.dialects.messages import Body, group_messages
-from lore.sdk.objects import is_model, plain
+from lore.sdk.objects import GIVEN, is_model, plain
 
 _Place: TypeAlias = tuple[str | None, str]  # a member that holds bytes, after the one that contains it (None: any)
 _MAX_TOKENS = 8192  # the default limit of an answer: every model of Claude 3.5 and later allows it
@@ -84,7 +84,7 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     a misspelled name.
     """
     if is_model(params):
-        params = plain(params)
+        params = plain(params, GIVEN)
     if not isinstance(params, Mapping):
         message = f"params is {kind_of(params)}, expected a mapping or an object of an SDK"
         raise MisuseError(message, hint='params={"max_tokens": 4000}')

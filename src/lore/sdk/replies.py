@@ -138,7 +138,9 @@ def _reply_of_chunks(chunks: list[object], response: object, dialect: str, prefi
     is_cut = stopped in _UNDER_WAY
     if is_cut and (reply.calls or any(_CALL_PIECE in event for event in events)):  # a cut path is another path
         raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
-    return replace(reply, is_cut=is_cut)
+    # Thinking gets its signature at its end, and is refused without.
+    parts = (part for part in reply.parts if not (is_cut and isinstance(part, ThinkingBlock) and not part.signature))
+    return replace(reply, parts=tuple(parts), is_cut=is_cut)
 
 
 def _build_reply(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None, prefix: str) -> Reply:
@@ -248,7 +250,8 @@ _STOPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "openai-chat": (("choices", "finish_reason"),),
     "openai-responses": (("incomplete_details", "reason"), ("status",), ("response", "incomplete_details", "reason"),
                          ("response", "status")),
-    "gemini": (("candidates", "finishReason"), ("candidates", "finish_reason")),
+    "gemini": (("candidates", "finishReason"), ("candidates", "finish_reason"), ("promptFeedback", "blockReason"),
+               ("prompt_feedback", "block_reason")),
     "bedrock": (("stopReason",), ("messageStop", "stopReason")),
 }  # fmt: skip
 
