@@ -173,19 +173,22 @@ class _English(Struct):
     completion: tuple[str, ...]
     introduction: tuple[str, ...]
     reported_speech: tuple[str, ...]
+    foreign: tuple[str, ...]
     small_words: frozenset[str]
 
 
 _TOML = resources.files("lore_plugins.memory").joinpath("data", "english.toml").read_text("utf-8")
 _ENGLISH = msgspec.convert(tomllib.loads(_TOML), _English)
 _SENTENCES = [(row.section, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
-_FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH = (
-    re.compile("|".join(patterns), re.IGNORECASE)
-    for patterns in (_ENGLISH.forget, _ENGLISH.completion, _ENGLISH.introduction, _ENGLISH.reported_speech)
+_FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH, _FOREIGN = (
+    re.compile("|".join(getattr(_ENGLISH, name)), re.IGNORECASE)
+    for name in ("forget", "completion", "introduction", "reported_speech", "foreign")
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LIST_MARK = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
-_QUOTATION = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
+_QUOTATION = re.compile(
+    r'''"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)['‘](?:[^'’\n]|(?<=\w)['’](?=\w))*['’](?!\w)'''
+)
 _NAME_WORDS = 3  # words of a quoted name; a longer quotation may be a sentence of somebody else
 
 
@@ -206,7 +209,7 @@ def _learn_sentence(texts_by_section: dict[str, dict[str, None]], role: str, sen
         _remove_matching(texts_by_section, SECTIONS, forget[1])
     elif (completion := _COMPLETION.match(sentence)) and completion.end() <= own_length:
         _remove_matching(texts_by_section, ("tasks", "open_items"), completion[1] or completion[2])
-    elif role == "user":
+    elif role == "user" and not _FOREIGN.search(sentence):
         sections = (
             section
             for section, pattern in _SENTENCES
