@@ -7,6 +7,7 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
+from uuid import UUID
 
 import pydantic
 import pytest
@@ -188,13 +189,16 @@ def test_rows_and_models_are_results_as_json():
 
     session = lore.Session("claude-opus-5")
     session.user("hi")
-    content = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in range(2)]
+    content = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in range(3)]
     session.assistant({"role": "assistant", "content": content})
     session.result("t0", [{"type": "file", "name": "a.py"}, {"type": "image", "name": "b.png"}], error=None)
     session.result("t1", [Row()])
-    assert [one["content"] for one in session.request()["messages"][2]["content"]] == [
+    session.result("t2", [{"type": "image", "data": "eA==", "mimeType": "image/png"}])  # of MCP
+    contents = [one["content"] for one in session.request()["messages"][2]["content"]]
+    assert contents[:2] == [
         '[{"type":"file","name":"a.py"},{"type":"image","name":"b.png"}]', '[{"type":"file","owner":null}]',
     ]  # fmt: skip
+    assert contents[2][0]["source"]["media_type"] == "image/png"
 
 
 def test_printed_answer_shows_text_and_calls():
@@ -403,6 +407,23 @@ def test_cut_thinking_without_signature_is_dropped():
          "content_block": {"type": "thinking", "thinking": "So", "signature": ""}},
     ])  # fmt: skip
     assert (reply.parts, reply.is_cut) == ((), True)
+
+
+@pytest.mark.parametrize(("dialect", "answer"), [
+    ("openai-responses", {"object": "response", "status": "failed", "error": {"message": "busy"}, "output": []}),
+    ("openai-responses", [{"type": "response.failed", "response": {"status": "failed", "error": {"message": "busy"}}}]),
+    ("openai-chat", {"choices": [{"finish_reason": "error", "error": {"message": "busy"}, "message": {}}]}),
+])  # fmt: skip
+def test_answer_with_an_error_is_refused(dialect, answer):
+    session, _ = _asked(dialect=dialect)
+    with pytest.raises(lore.LoreError, match="the provider answered with an error: busy"):
+        session.assistant(answer)
+
+
+def test_uuid_object_becomes_its_text():
+    session = lore.Session("claude-opus-5", session_id=UUID(int=1))
+    assert session.user("hi", uuid=UUID(int=2)) == str(UUID(int=2))
+    assert session.request()["messages"]
 
 
 def test_cut_call_of_responses_is_refused():

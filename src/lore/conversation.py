@@ -279,7 +279,7 @@ def _output_body(output: object, dialect: str) -> str | tuple[i.Block, ...]:
         return output or ""
     values = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
     parts = [plain(value, GIVEN) if is_model(value) else value for value in values]
-    if parts and all(map(is_result_block, parts)):
+    if parts and all(is_result_block(part, dialect) for part in parts):
         return blocks_from(parts, dialect, "output")
     if isinstance(output, bytes | bytearray | memoryview):
         raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")

@@ -271,11 +271,11 @@ class Session:
         if is_empty_message(item):
             raise LoreError("the message is empty", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
-        place = index_of(state).place(name)
+        place = index_of(state).place(item.uuid)
         if place is not None and state.entries[place].item != item:  # a sent message would change
-            raise LoreError(f"the uuid {name!r} is another message's already", hint="leave `uuid` out")
+            raise LoreError(f"the uuid {item.uuid!r} is another message's already", hint="leave `uuid` out")
         self.apply(append(item, at=self._time(), chain=chain))
-        return name
+        return item.uuid
 
     def request(self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]) -> dict[str, Any]:
         """Begin the next turn, and return the keyword arguments for the call of the dialect's SDK.

@@ -155,12 +155,11 @@ _ONE_API = {  # types that one API alone has
     "image_url": "openai-chat", "file": "openai-chat", "input_text": "openai-responses",
     "input_image": "openai-responses", "input_file": "openai-responses",
 }  # fmt: skip
-# Types of blocks in a tool's result (none: Bedrock's), which have one of these members. Rows of data may have a type.
+# Types of blocks in a tool's result, which have one of these members. Rows of data may have a type.
 _RESULT_BLOCKS = {
     "text": ("text",), "image": ("data", "source"), "document": ("source",), "search_result": ("source",),
     "raw": ("json",), "tool_reference": ("tool_name",), "input_text": ("text",),
     "input_image": ("image_url", "file_id"), "input_file": ("file_id", "file_data", "file_url"),
-    None: ("image", "document", "video"),
 }  # fmt: skip
 _TYPE = 'give lore.events.text, image or raw, or a mapping in the shape of the API, such as {"type": "text", "text": …}'
 
@@ -185,6 +184,8 @@ def block_of(value: object, dialect: str) -> i.Block:
     if _ONE_API.get(kind, dialect) != dialect:
         message = f"a block of type {kind!r} belongs to {_ONE_API[kind]}; the session's dialect is {dialect}"
         raise MisuseError(message, hint="lore.events.text or image fit every dialect; lore.events.raw sends any block")
+    if kind == "image" and "mimeType" in members:  # of MCP
+        members = {"type": "image", "media_type": members["mimeType"], "data": members.get("data")}
     known = _LORE_MEMBERS.get(kind, ())
     if not known or any(name not in known for name in members):
         refuse_misspelling("a block", members, (*known, *_API_MEMBERS.get(dialect, ())))
@@ -197,13 +198,14 @@ def block_of(value: object, dialect: str) -> i.Block:
         raise MisuseError(f"a block of type {kind!r}: {error}") from None
 
 
-def is_result_block(value: object) -> bool:
+def is_result_block(value: object, dialect: str) -> bool:
     """Return whether a value in a tool's output is a block, and not data."""
     if not isinstance(value, Mapping):
         return isinstance(value, i.Block)
     members = cast("Mapping[str, object]", value)
-    kind = members.get("type")
-    return any(name in members for name in _RESULT_BLOCKS.get(kind if isinstance(kind, str) else None, ()))
+    if dialect == "bedrock" and "type" not in members:
+        return len(members) == 1 and not members.keys().isdisjoint(("text", "json", "image", "document", "video"))
+    return any(name in members for name in _RESULT_BLOCKS.get(str(members.get("type")), ()))
 
 
 def blocks_from(content: object, dialect: str, field: str) -> tuple[i.Block, ...]:

@@ -81,7 +81,10 @@ def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def strict(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function that makes an event or item: also raise MisuseError if a field of its result has a wrong type."""
+    """Wrap a function that makes an event or item: also raise MisuseError if a field of its result has a wrong type.
+
+    A UUID or a time becomes its text.
+    """
     function = reject_unknown_names(function)
 
     @wraps(function)
@@ -89,11 +92,11 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
         result = function(*args, **kwargs)
         try:
             line = msgspec.json.encode(result)
-            lenient.decode_tolerating_surrogates(msgspec.json.Decoder(type(result)), line)
+            decoded = lenient.decode_tolerating_surrogates(msgspec.json.Decoder(type(result)), line)
         except (ValueError, TypeError, RecursionError) as error:
             raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
         check_line(line, function.__name__)
-        return result
+        return result if decoded == result else decoded
 
     return checked
 

@@ -186,9 +186,7 @@ _FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH, _FOREIGN = (
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LIST_MARK = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
-_QUOTATION = re.compile(
-    r'''"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)['‘](?:[^'’\n]|(?<=\w)['’](?=\w))*['’](?!\w)'''
-)
+_QUOTATION = re.compile(r""""[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)['‘](?:[^'’\n]|(?<=\w)['’](?=\w))*['’](?!\w)""")
 _NAME_WORDS = 3  # words of a quoted name; a longer quotation may be a sentence of somebody else
 
 
