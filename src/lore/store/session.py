@@ -96,7 +96,9 @@ class StoredSession(Session):
 
         Raises LoreError if the session began in another dialect: its answers are stored as that provider gave them.
         """
-        _check_store(store)
+        if not callable(getattr(store, "load", None)):
+            hint = "lore.open_store(url), or lore.open(url, session_id, …)"
+            raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
         data = store.load(session_id)
         session = cls(store, data, dialect=dialect, rules=rules, clock=clock, compaction=compaction)
         first, requested = session.state.dialect, session.dialect.name
@@ -211,7 +213,7 @@ class StoredSession(Session):
         new = Session.events_of(_join(remote[stored_count:]))
         sent = [
             event for event in Session.events_of(_join(waiting[stored_count:]))
-            if (event.chain, _turn_of(event)) not in self._withheld
+            if (event.chain, getattr(event, "turn", None)) not in self._withheld
         ]  # fmt: skip
         self._withheld.clear()
         unsaved = _rebase_events(sent, self.state, new)
@@ -242,18 +244,6 @@ class StoredSession(Session):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _check_store(store: object) -> None:
-    """Raise MisuseError for an object that is not a store, most often a URL."""
-    if not callable(getattr(store, "load", None)):
-        hint = "lore.open_store(url), or lore.open(url, session_id, …)"
-        raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
-
-
-def _turn_of(event: e.Event) -> int | None:
-    """Return the number of the turn that an event belongs to; None if it names none."""
-    return getattr(event, "turn", None)
 
 
 def _join(lines: Sequence[bytes]) -> bytes:
