@@ -420,6 +420,11 @@ def test_answer_with_an_error_is_refused(dialect, answer):
         session.assistant(answer)
 
 
+def test_parameter_that_was_not_given_is_left_out():
+    _, arguments = _asked(params={"temperature": type("NotGiven", (), {})()})
+    assert "temperature" not in arguments
+
+
 def test_uuid_object_becomes_its_text():
     session = lore.Session("claude-opus-5", session_id=UUID(int=1))
     assert session.user("hi", uuid=UUID(int=2)) == str(UUID(int=2))

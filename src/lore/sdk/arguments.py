@@ -88,7 +88,7 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     if not isinstance(params, Mapping):
         message = f"params is {kind_of(params)}, expected a mapping or an object of an SDK"
         raise MisuseError(message, hint='params={"max_tokens": 4000}')
-    parameters = cast("Mapping[str, Any]", params)
+    parameters = {name: value for name, value in cast("Mapping[str, Any]", params).items() if not _is_unset(value)}
     for name in parameters:
         if camel(name) in _OTHER_ARGUMENTS:
             raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
@@ -101,12 +101,17 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     if dialect == "anthropic":
         return {"max_tokens": _MAX_TOKENS, **parameters}
     if dialect != "gemini":
-        return dict(parameters)
+        return parameters
     camel_params = {camel(key): value for key, value in parameters.items()}
     top = {key: value for key, value in camel_params.items() if key in _TOP}
     others = {key: value for key, value in camel_params.items() if key not in _TOP}
     config = {**top.pop("generationConfig", {}), **others}
     return {**top, "generationConfig": config} if config else top
+
+
+def _is_unset(value: object) -> bool:
+    """Return whether a value is one by which SDKs say that an argument was not given."""
+    return type(value).__name__ in ("NotGiven", "Omit", "Unset")
 
 
 _GEMINI_BYTES: set[_Place] = {
