@@ -258,9 +258,9 @@ def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Itera
     """Return unsaved events, changed so that they can follow the `new` ones of another writer, which `stored` has.
 
     No item of the other writer is replaced: an unsaved item with a used uuid gets a new uuid, also in events about it;
-    an equal answer is left out. A turn with a used number gets the next one; events that lore derived for it are left out,
-    as they are derived again. A compaction also keeps the other writer's items, which it did not know, and none that
-    the other writer removed.
+    an equal answer is left out. A turn with a used number gets the next one; events that lore derived for it are left
+    out, as they are derived again. A compaction also keeps the other writer's items, which it did not know, and none
+    that the other writer removed.
     """
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, e.Append)]
     used_ids = {(event.chain, event.item.uuid) for event in unsaved if isinstance(event, e.Append)}
