@@ -307,22 +307,21 @@ class Session:
         self._refuse_if_closed()
         context_json(context)  # checked in any case
         state = self.state.chain(chain)
-        waits = not state.since and len(state.entries) == state.sent_entries
-        prompt = self.unanswered(chain) if waits else None
-        if prompt is not None:
-            self._record(*self._folding.save(chain))  # those that `reload` derived for it again
         if not state.entries:
-            raise LoreError("there is no message yet: providers refuse a request without messages",
-                            hint="`session.user(…)` first")  # fmt: skip
-        if prompt is None:
-            refuse_open_calls("calls of the last answer have", self.pending_calls(chain))
-            at = self._time() if at is None else at
-            for result in () if self._due_events is None else self._due_events(self.state, chain, at):
-                if isinstance(result, Problem):
-                    self._add_problems((result,))
-                else:
-                    self.apply(result)
-        return prompt or self.begin_turn(context, chain=chain, at=at).prompt
+            message = "there is no message yet: providers refuse a request without messages"
+            raise LoreError(message, hint="`session.user(…)` first")
+        has_news = bool(state.since) or len(state.entries) != state.sent_entries
+        if not has_news and (prompt := self.unanswered(chain)) is not None:
+            self._record(*self._folding.save(chain))  # those that `reload` derived for it again
+            return prompt
+        refuse_open_calls("calls of the last answer have", self.pending_calls(chain))
+        at = self._time() if at is None else at
+        for result in () if self._due_events is None else self._due_events(self.state, chain, at):
+            if isinstance(result, Problem):
+                self._add_problems((result,))
+            else:
+                self.apply(result)
+        return self.begin_turn(context, chain=chain, at=at).prompt
 
     @with_lock
     def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
