@@ -136,9 +136,9 @@ def _reply_of_chunks(chunks: list[object], response: object, dialect: str, prefi
     stopped = next(filter(None, (_stop_in(dialect, members) for members in reversed(members_of_events))), None)
     reply = _build_reply(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
     is_cut = stopped in _UNFINISHED
-    failure = next(filter(None, map(_failure_in, members_of_events)), {}) if is_cut and not reply.parts else {}
-    if failure:
-        raise _provider_error(failure)
+    if is_cut and not reply.parts:
+        for failure in filter(None, map(_failure_in, members_of_events)):
+            raise _provider_error(failure)
     if is_cut and (reply.calls or any(_CALL_PIECE in event for event in events)):  # a cut path is another path
         raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
     # Thinking gets its signature at its end, and is refused without.
