@@ -173,6 +173,8 @@ class _English(Struct):
     completion: tuple[str, ...]
     introduction: tuple[str, ...]
     reported_speech: tuple[str, ...]
+    letter: tuple[str, ...]
+    speaker: tuple[str, ...]
     foreign: tuple[str, ...]
     small_words: frozenset[str]
 
@@ -180,9 +182,9 @@ class _English(Struct):
 _TOML = resources.files("lore_plugins.memory").joinpath("data", "english.toml").read_text("utf-8")
 _ENGLISH = msgspec.convert(tomllib.loads(_TOML), _English)
 _SENTENCES = [(row.section, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
-_FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH, _FOREIGN = (
+_FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH, _LETTER, _SPEAKER, _FOREIGN = (
     re.compile("|".join(getattr(_ENGLISH, name)), re.IGNORECASE)
-    for name in ("forget", "completion", "introduction", "reported_speech", "foreign")
+    for name in ("forget", "completion", "introduction", "reported_speech", "letter", "speaker", "foreign")
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LIST_MARK = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
@@ -211,7 +213,7 @@ def _learn_sentence(texts_by_section: dict[str, dict[str, None]], role: str, sen
         sections = (
             section
             for section, pattern in _SENTENCES
-            if (match := pattern.search(sentence)) and match.start() < own_length
+            if (match := pattern.search(sentence)) and match.end() <= own_length
         )
         section = next(sections, None)
         if section is not None:
@@ -257,14 +259,16 @@ def _join_wrapped_lines(text: str) -> Iterator[str]:
 
 def _split_sentences(text: str) -> Iterator[str]:
     is_in_code = False
+    if _LETTER.search(text):
+        return
     text = _QUOTATION.sub(lambda match: match[0] if len(match[0].split()) <= _NAME_WORDS else "", text)
     for line in _join_wrapped_lines(text):
         if not is_in_code and _INTRODUCTION.search(line):
             break
         if line.lstrip().startswith(("```", "~~~")):
             is_in_code = not is_in_code
-        elif not is_in_code and not line.lstrip().startswith(">"):
-            for part in _SENTENCE_END.split(_LIST_MARK.sub("", line)):
+        elif not (is_in_code or line.lstrip().startswith(">") or _SPEAKER.match(line := _LIST_MARK.sub("", line))):
+            for part in _SENTENCE_END.split(line):
                 sentence = " ".join(part.replace("**", "").split())
                 is_cut_quotation = sentence.count('"') % 2 == 1
                 if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")) and not is_cut_quotation:
