@@ -20,7 +20,7 @@ from lore.formats.registry import reader_of
 from lore.model import items as i
 from lore.model.canonical import canonical, encode
 from lore.model.codes import Code, Problem
-from lore.model.events import MAIN, Event, OpaqueEvent
+from lore.model.events import MAIN, Event
 from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt
@@ -212,18 +212,21 @@ def name_items(reply: Reply, name: str) -> list[i.AssistantMessage | i.ToolCall]
 
 
 def read_log(data: bytes) -> tuple[list[Event], list[Problem]]:
-    """Return the events of a log, and its problems. Raise LoreError for data without an event of lore's."""
+    """Return the events of a log, and its problems."""
     events, problems = list[Event](), list[Problem]()
     for read in LoreLog().read([data]):
         (problems if isinstance(read.value, Problem) else events).append(read.value)  # pyright: ignore[reportArgumentType]
-    if problems and all(isinstance(event, OpaqueEvent) for event in events):
-        reader = reader_of(data[:_HEAD])
-        if reader is None:
-            raise LoreError(f"not a session log: {problems[0].message}", hint="session.log() returns one")
-        if reader.name != LoreLog.name:
-            hint = "`lore convert FILE --to lore` makes a session log of it"
-            raise LoreError(f"not a session log, but a recording in the format {reader.name}", hint=hint)
     return events, problems
+
+
+def refuse_other_format(data: bytes, problem: Problem) -> None:
+    """Raise LoreError for data that is not a log of lore; `problem` is what a reader of logs finds in it."""
+    reader = reader_of(data[:_HEAD])
+    if reader is None:
+        raise LoreError(f"not a session log: {problem.message}", hint="session.log() returns one")
+    if reader.name != LoreLog.name:
+        hint = "`lore convert FILE --to lore` makes a session log of it"
+        raise LoreError(f"not a session log, but a recording in the format {reader.name}", hint=hint)
 
 
 def sorted_tools(tools: tuple[Raw, ...]) -> list[bytes]:

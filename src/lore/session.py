@@ -46,6 +46,7 @@ from lore.conversation import (
     open_turn,
     read_log,
     refuse_open_calls,
+    refuse_other_format,
     resolve_dialect,
     result_body,
     sorted_tools,
@@ -66,7 +67,7 @@ from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
 from lore.model.codes import Code, Problem
-from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnFailed, TurnStarted, Usage, encode
+from lore.model.events import MAIN, Append, Event, OpaqueEvent, TurnCompleted, TurnFailed, TurnStarted, Usage, encode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
@@ -181,7 +182,10 @@ class Session:
         return session
 
     def _read(self, data: bytes) -> None:
-        self._begin(*read_log(data))
+        events, problems = read_log(data)
+        if problems and all(isinstance(event, OpaqueEvent) for event in events):
+            refuse_other_format(data, problems[0])
+        self._begin(events, problems)
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:

@@ -165,25 +165,15 @@ class _SentenceRow(Struct):
     patterns: tuple[str, ...]
 
 
-class _English(Struct):
-    """The contents of `data/english.toml`, which says what each is for."""
-
-    sentences: tuple[_SentenceRow, ...]
-    forget: tuple[str, ...]
-    completion: tuple[str, ...]
-    introduction: tuple[str, ...]
-    reported_speech: tuple[str, ...]
-    letter: tuple[str, ...]
-    speaker: tuple[str, ...]
-    foreign: tuple[str, ...]
-    small_words: frozenset[str]
-
-
 _TOML = resources.files("lore_plugins.memory").joinpath("data", "english.toml").read_text("utf-8")
-_ENGLISH = msgspec.convert(tomllib.loads(_TOML), _English)
-_SENTENCES = [(row.section, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
+_ENGLISH = tomllib.loads(_TOML)  # it says what each is for
+_SMALL_WORDS = frozenset(_ENGLISH["small_words"])
+_SENTENCES = [
+    (row.section, re.compile("|".join(row.patterns), re.IGNORECASE))
+    for row in msgspec.convert(_ENGLISH["sentences"], list[_SentenceRow])
+]
 _FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH, _LETTER, _SPEAKER, _FOREIGN = (
-    re.compile("|".join(getattr(_ENGLISH, name)), re.IGNORECASE)
+    re.compile("|".join(_ENGLISH[name]), re.IGNORECASE)
     for name in ("forget", "completion", "introduction", "reported_speech", "letter", "speaker", "foreign")
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -238,7 +228,7 @@ def _remove_matching(texts_by_section: dict[str, dict[str, None]], sections: Ite
 
 
 def _significant_words(text: str) -> frozenset[str]:
-    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _ENGLISH.small_words
+    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _SMALL_WORDS
 
 
 def _join_wrapped_lines(text: str) -> Iterator[str]:
