@@ -7,7 +7,9 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
+from uuid import UUID
 
+import pydantic
 import pytest
 
 import lore
@@ -180,6 +182,25 @@ def test_exception_as_output_is_refused(output):
     assert "error=" in caught.value.hint
 
 
+def test_rows_and_models_are_results_as_json():
+    class Row(pydantic.BaseModel):
+        type: str = "file"
+        owner: str | None = None
+
+    session = lore.Session("claude-opus-5")
+    session.user("hi")
+    content = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in range(3)]
+    session.assistant({"role": "assistant", "content": content})
+    session.result("t0", [{"type": "file", "name": "a.py"}, {"type": "image", "name": "b.png"}], error=None)
+    session.result("t1", [Row()])
+    session.result("t2", [{"type": "image", "data": "eA==", "mimeType": "image/png"}])  # of MCP
+    contents = [one["content"] for one in session.request()["messages"][2]["content"]]
+    assert contents[:2] == [
+        '[{"type":"file","name":"a.py"},{"type":"image","name":"b.png"}]', '[{"type":"file","owner":null}]',
+    ]  # fmt: skip
+    assert contents[2][0]["source"]["media_type"] == "image/png"
+
+
 def test_printed_answer_shows_text_and_calls():
     content = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t0", "name": "run", "input": {"n": 1}}]
     answer = lore.Session("claude-opus-5").assistant({"role": "assistant", "content": content})
@@ -198,7 +219,7 @@ def test_any_given_error_marks_a_result_failed():
     session.result(uses[3].call_id, "", error=True)
     results = session.request()["messages"][2]["content"]
     texts = [{"type": "text", "text": "half of it"}, {"type": "text", "text": "ValueError: boom"}]
-    assert [one["content"] for one in results[:3]] == ["error", "half of it\nboom", texts]
+    assert [one["content"] for one in results] == ["error", "half of it\nboom", texts, "error"]
     assert all(one["is_error"] for one in results)
 
 
@@ -269,7 +290,11 @@ def _asked(**given):
     (lambda: lore.Session("claude-opus-5", tools=[{"name": "f", "input_schema": {"typ": "object"}}]), "mean 'type'"),
     (lambda: _asked(tools=[{"type": "function", "function": {"name": "f", "paramters": {}}}]), "mean 'parameters'"),
     (lambda: _asked(tools=[{"toolSpec": {"name": "f", "inputSchma": {"json": {}}}}]), "did you mean 'inputSchema'"),
-    (lambda: _asked()[0].user([{"type": "tool_result", "tool_use_idd": "x"}]), "did you mean 'tool_use_id'"),
+    (lambda: _asked()[0].user([{"type": "tool_result", "tool_use_id": "x"}]), "a block is a tool's result"),
+    (lambda: _asked(dialect="openai-responses")[0].user([{"type": "image_url"}]), "belongs to openai-chat"),
+    (lambda: lore.events.knowledge("add", "k"), "the entry 'k' has no text"),
+    (lambda: lore.events.knowledge("update", "k"), "nothing to update"),
+    (lambda: lore.Session.read(b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}'), "format bodies"),
     (lambda: _asked()[0].user([{"typ": "text", "text": "x"}]), "did you mean 'type'"),
     (lambda: _asked()[0].user([{"text": "x"}]), "a block has no type: it has text"),
     (lambda: lore.open("memory:", "s", mdoel="claude-opus-5"), r"lore.open\(\) has no argument 'mdoel'"),
@@ -372,6 +397,38 @@ def test_cut_stream_keeps_text_and_adds_problem(dialect, chunks):
     assert [problem.message for problem in session.problems] == [
         "the stream ended before the answer did: the text until then was taken as the answer"
     ]
+
+
+def test_cut_thinking_without_signature_is_dropped():
+    session, _ = _asked()
+    reply = session.assistant([
+        {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 3}}},
+        {"type": "content_block_start", "index": 0,
+         "content_block": {"type": "thinking", "thinking": "So", "signature": ""}},
+    ])  # fmt: skip
+    assert (reply.parts, reply.is_cut) == ((), True)
+
+
+@pytest.mark.parametrize(("dialect", "answer"), [
+    ("openai-responses", {"object": "response", "status": "failed", "error": {"message": "busy"}, "output": []}),
+    ("openai-responses", [{"type": "response.failed", "response": {"status": "failed", "error": {"message": "busy"}}}]),
+    ("openai-chat", {"choices": [{"finish_reason": "error", "error": {"message": "busy"}, "message": {}}]}),
+])  # fmt: skip
+def test_answer_with_an_error_is_refused(dialect, answer):
+    session, _ = _asked(dialect=dialect)
+    with pytest.raises(lore.LoreError, match="the provider answered with an error: busy"):
+        session.assistant(answer)
+
+
+def test_parameter_that_was_not_given_is_left_out():
+    _, arguments = _asked(params={"temperature": type("NotGiven", (), {})()})
+    assert "temperature" not in arguments
+
+
+def test_uuid_object_becomes_its_text():
+    session = lore.Session("claude-opus-5", session_id=UUID(int=1))
+    assert session.user("hi", uuid=UUID(int=2)) == str(UUID(int=2))
+    assert session.request()["messages"]
 
 
 def test_cut_call_of_responses_is_refused():

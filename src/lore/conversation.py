@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from itertools import groupby
 from threading import RLock
@@ -12,10 +12,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.items import blocks_from
+from lore.events.items import blocks_from, is_result_block
 from lore.events.strict import Members, expect
 from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
+from lore.formats.registry import reader_of
 from lore.model import items as i
 from lore.model.canonical import canonical, encode
 from lore.model.codes import Code, Problem
@@ -27,8 +28,10 @@ from lore.model.vector import Vector
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_names, require_dialect
 from lore.prompt.layout import is_real
-from lore.sdk.objects import plain
+from lore.sdk.objects import GIVEN, RESULT, is_model, plain
 from lore.sdk.replies import Reply, ToolUse, items_of
+
+_HEAD = 256 * 1024  # bytes by which a format is recognised
 
 
 class Context(TypedDict, total=False):
@@ -216,6 +219,16 @@ def read_log(data: bytes) -> tuple[list[Event], list[Problem]]:
     return events, problems
 
 
+def refuse_other_format(data: bytes, problem: Problem) -> None:
+    """Raise LoreError for data that is not a log of lore; `problem` is what a reader of logs finds in it."""
+    reader = reader_of(data[:_HEAD])
+    if reader is None:
+        raise LoreError(f"not a session log: {problem.message}", hint="session.log() returns one")
+    if reader.name != LoreLog.name:
+        hint = "`lore convert FILE --to lore` makes a session log of it"
+        raise LoreError(f"not a session log, but a recording in the format {reader.name}", hint=hint)
+
+
 def sorted_tools(tools: tuple[Raw, ...]) -> list[bytes]:
     """Return tools in a form that does not depend on their order."""
     return sorted(canonical(bytes(tool)) for tool in tools)
@@ -245,13 +258,17 @@ def is_users_step(chain: Chain) -> bool:
 
 
 def result_body(
-    output: object, error: str | BaseException | bool, dialect: str
+    output: object, error: str | BaseException | bool | None, dialect: str
 ) -> tuple[str | tuple[i.Block, ...] | None, str | None]:
-    """Return the output and the error of a result; an error's text follows an output, and then is part of it."""
-    is_empty, reason = output is None or output == "", error if isinstance(error, str) else ""
+    """Return the output and the error of a result; an error's text follows an output, and then is part of it.
+
+    A failed call without output has an error: Anthropic's API refuses an empty one.
+    """
+    reason = error if isinstance(error, str) else ""
     if isinstance(error, BaseException):
-        reason = f"{type(error).__name__}: {error}"
-    if is_empty and not isinstance(error, bool):
+        reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+    is_empty = output is None or (isinstance(output, str) and not output)
+    if is_empty and error not in (None, False):
         return None, reason or "error"
     body = _output_body(output, dialect)
     if reason:
@@ -263,9 +280,10 @@ def _output_body(output: object, dialect: str) -> str | tuple[i.Block, ...]:
     """Return a tool's output as a text or blocks; another JSON value as the text of its JSON, None as empty text."""
     if output is None or isinstance(output, str):
         return output or ""
-    parts = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
-    if parts and all(isinstance(part, i.Block) or (isinstance(part, Mapping) and "type" in part) for part in parts):
+    values = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+    parts = [plain(value, GIVEN) if is_model(value) else value for value in values]
+    if parts and all(is_result_block(part, dialect) for part in parts):
         return blocks_from(parts, dialect, "output")
     if isinstance(output, bytes | bytearray | memoryview):
         raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")
-    return encode(plain(cast("object", output))).decode("utf-8")
+    return encode(plain(cast("object", output), RESULT)).decode("utf-8")

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from lore.errors import LoreError, install_hint
 from lore.model.canonical import decode
-from lore.untrusted import one_line
+from lore.untrusted import harmless, one_line
 
 __all__ = [
     "Endpoint", "HttpAnswer", "HttpRequest", "LostConnectionError", "NoAnswerError", "TryAgainError",
@@ -143,6 +143,13 @@ class Endpoint(NamedTuple):
         if deadline.is_over:  # a closed connection may look like the end
             raise late
         return answer
+
+    def refusal(self, answer: HttpAnswer, *, quotes: bool = True) -> str:
+        """Return in words that an answer is not a success; its own message only if it may be quoted."""
+        if 300 <= answer.status < 400:
+            return f"{self.label} redirects elsewhere ({answer.status})"
+        message = one_line(self.mask_key(harmless(error_message(answer.body))), 400) if quotes else ""
+        return f"{self.label} answers {answer.status}" + (f": {message}" if message else "")
 
     def _exchange(self, request: HttpRequest, deadline: Deadline) -> HttpAnswer:
         httpx = self.httpx

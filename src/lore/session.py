@@ -46,6 +46,7 @@ from lore.conversation import (
     open_turn,
     read_log,
     refuse_open_calls,
+    refuse_other_format,
     resolve_dialect,
     result_body,
     sorted_tools,
@@ -66,7 +67,7 @@ from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
 from lore.model.codes import Code, Problem
-from lore.model.events import MAIN, Append, Event, TurnCompleted, TurnFailed, TurnStarted, Usage, encode
+from lore.model.events import MAIN, Append, Event, OpaqueEvent, TurnCompleted, TurnFailed, TurnStarted, Usage, encode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
@@ -168,7 +169,7 @@ class Session:
         cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         clock: Callable[[], str] | None = None, compaction: AutomaticCompaction | None = None,
     ) -> Session:  # fmt: skip
-        """Return the session of a log in bytes; unreadable lines are `problems`, LoreError is raised if all are.
+        """Return the session of a log in bytes; unreadable lines are `problems`. Raise LoreError for another format.
 
         >>> session = Session("claude-opus-5", system="Be brief.")
         >>> Session.read(session.log()).state == session.state
@@ -182,8 +183,8 @@ class Session:
 
     def _read(self, data: bytes) -> None:
         events, problems = read_log(data)
-        if problems and not events:
-            raise LoreError(f"not a session log: {problems[0].message}", hint="session.log() returns one")
+        if problems and all(isinstance(event, OpaqueEvent) for event in events):
+            refuse_other_format(data, problems[0])
         self._begin(events, problems)
 
     @staticmethod
@@ -274,11 +275,11 @@ class Session:
         if is_empty_message(item):
             raise LoreError("the message is empty", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
-        place = index_of(state).place(name)
+        place = index_of(state).place(item.uuid)
         if place is not None and state.entries[place].item != item:  # a sent message would change
-            raise LoreError(f"the uuid {name!r} is another message's already", hint="leave `uuid` out")
+            raise LoreError(f"the uuid {item.uuid!r} is another message's already", hint="leave `uuid` out")
         self.apply(append(item, at=self._time(), chain=chain))
-        return name
+        return item.uuid
 
     def request(self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]) -> dict[str, Any]:
         """Begin the next turn, and return the keyword arguments for the call of the dialect's SDK.
@@ -310,22 +311,21 @@ class Session:
         self._refuse_if_closed()
         context_json(context)  # checked in any case
         state = self.state.chain(chain)
-        waits = not state.since and len(state.entries) == state.sent_entries
-        prompt = self.unanswered(chain) if waits else None
-        if prompt is not None:
-            self._record(*self._folding.save(chain))  # those that `reload` derived for it again
         if not state.entries:
-            raise LoreError("there is no message yet: providers refuse a request without messages",
-                            hint="`session.user(…)` first")  # fmt: skip
-        if prompt is None:
-            refuse_open_calls("calls of the last answer have", self.pending_calls(chain))
-            at = self._time() if at is None else at
-            for result in () if self._due_events is None else self._due_events(self.state, chain, at):
-                if isinstance(result, Problem):
-                    self._add_problems((result,))
-                else:
-                    self.apply(result)
-        return prompt or self.begin_turn(context, chain=chain, at=at).prompt
+            message = "there is no message yet: providers refuse a request without messages"
+            raise LoreError(message, hint="`session.user(…)` first")
+        has_news = bool(state.since) or len(state.entries) != state.sent_entries
+        if not has_news and (prompt := self.unanswered(chain)) is not None:
+            self._record(*self._folding.save(chain))  # those that `reload` derived for it again
+            return prompt
+        refuse_open_calls("calls of the last answer have", self.pending_calls(chain))
+        at = self._time() if at is None else at
+        for result in () if self._due_events is None else self._due_events(self.state, chain, at):
+            if isinstance(result, Problem):
+                self._add_problems((result,))
+            else:
+                self.apply(result)
+        return self.begin_turn(context, chain=chain, at=at).prompt
 
     @with_lock
     def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
@@ -381,7 +381,7 @@ class Session:
     @with_lock
     @reject_unknown_names
     def result(
-        self, call_id: str, output: object = None, *, error: str | BaseException | bool = False, chain: str = MAIN
+        self, call_id: str, output: object = None, *, error: str | BaseException | bool | None = None, chain: str = MAIN
     ) -> None:
         """Append a tool's result: a text, a list of blocks, or any JSON value, which is shown as JSON text.
 
@@ -404,9 +404,9 @@ class Session:
             names = [use.call_id for use in self.pending_calls(chain)]
             hint = did_you_mean(call_id, names, "calls without a result") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(call_id, 80)!r}", hint=hint)
-        expect(error, (str, BaseException, bool), "error", "a text, an exception or True")
+        expect(error, (str, BaseException, bool, type(None)), "error", "a text, an exception or True")
         output_json, reason = result_body(output, error, self.dialect.name)
-        status = "completed" if error is False else "failed"
+        status = "completed" if error in (None, False) else "failed"
         result_event = patch_tool_call(call_id, status, output=output_json, error=reason, at=self._time(), chain=chain)
         if call.status == "running" and place is not None and place < state.sent_entries:
             message = f"the call {call_id!r} was sent without a result"

@@ -291,6 +291,19 @@ def test_reload_renames_held_items_everywhere(store, mine, theirs):
     assert_stored(mine)
 
 
+def test_reload_keeps_no_item_that_others_removed(store, mine, theirs):
+    say(theirs, "u1", "u2").save()
+    mine.reload()
+    for session, kept in ((theirs, ["u2"]), (mine, ["u1", "u2"])):
+        session.apply(
+            event("compact_applied", uuid=f"d-{kept[0]}", trigger="manual", preserved_uuids=kept, summary="s")
+        )
+    theirs.save()
+    mine.reload()
+    mine.save()
+    assert (mine.problems, items(stored(store))[-1]) == ([], "u2")
+
+
 CHANGING = {
     "user": lambda session: session.user("more"),
     "apply": lambda session: session.apply(message("u9")),

@@ -79,10 +79,11 @@ class TokenScale(NamedTuple):
 def next_saving(sizes: PromptSizes, costs: CacheCosts, *, warm: bool) -> Decimal | None:
     """Return how much less the next request costs if the session is compacted now."""
     read, kept = (sizes.before, min(sizes)) if warm else (0, 0)
-    return _difference(costs.cost(read, sizes.before - read), costs.cost(kept, sizes.after - kept))
+    return difference(costs.cost(read, sizes.before - read), costs.cost(kept, sizes.after - kept))
 
 
-def _difference(amount: Decimal | None, other: Decimal | None) -> Decimal | None:
+def difference(amount: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """Return how much an amount is larger than another; None if one is unknown."""
     return None if amount is None or other is None else amount - other
 
 
@@ -150,8 +151,8 @@ def compaction_cost(
 ) -> CompactionCost:
     """Return what a compaction costs and saves in the next requests."""
     hot, cold = (next_saving(sizes, costs, warm=is_warm) for is_warm in (True, False))
-    later = _difference(costs.cost(sizes.before, 0), costs.cost(sizes.after, 0))  # a request reads a shorter prompt
-    after_summary = _difference(hot if warm else cold, summary)
+    later = difference(costs.cost(sizes.before, 0), costs.cost(sizes.after, 0))  # a request reads a shorter prompt
+    after_summary = difference(hot if warm else cold, summary)
     return CompactionCost(
         warm=warm, next_warm=None if hot is None else dollars(-hot), next_cold=None if cold is None else dollars(-cold),
         later=dollars(later), pays_after=None if warm is None else requests_until_paid(after_summary, later),

@@ -30,7 +30,6 @@ from lore.model.limits import ANSWER_BYTES
 from lore.model.mask import mask
 from lore.store.base import Tell
 from lore.store.registry import ignore
-from lore.untrusted import harmless, one_line
 
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # seconds of what `Retry-After` may ask for
@@ -76,15 +75,8 @@ class OpenAISummarizer:
             self._limit = "max_completion_tokens"
             reply = self._reply(request, text)
         if reply.status != 200:
-            raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
+            raise GivenUpError(self._endpoint.refusal(reply), hint=_HINTS.get(reply.status, ""))
         return self._answer(reply.body, len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
-
-    def _refusal(self, reply: http.HttpAnswer) -> str:
-        """Describe a failed response: status and message."""
-        if 300 <= reply.status < 400:
-            return f"{self._display_url} redirects elsewhere ({reply.status})"
-        message = one_line(self._without_key(harmless(http.error_message(reply.body)))) if reply.status >= 400 else ""
-        return f"{self._display_url} answers {reply.status}" + (f": {message}" if message else "")
 
     def _reply(self, request: SummaryRequest, text: str) -> http.HttpAnswer:
         """Return the first answer other than 429 and 5xx; raises GivenUpError when no try got one."""
@@ -105,7 +97,7 @@ class OpenAISummarizer:
                 return reply
             wait = reply.headers.get("retry-after", "")
             seconds = min(float(wait), MOST_PAUSE) if re.fullmatch(r"[0-9]{1,6}", wait) else 0.0  # a date: our pauses
-            raise http.TryAgainError(self._refusal(reply), seconds)
+            raise http.TryAgainError(self._endpoint.refusal(reply), seconds)
 
         def note(error: http.TryAgainError, _: float) -> None:
             self._tell(f"{error}; asked again")

@@ -261,16 +261,14 @@ class Trial:
                     c.add_amounts(*[turn.cost for turn in turns[firing.first : end]])
                     for turns in (costs.recorded, costs.compacted)
                 )
-                saved = None if before is None or after is None else before - after
-                cost = replace(cost, saved=c.dollars(saved), turns=end - firing.first)
+                cost = replace(cost, saved=c.dollars(c.difference(before, after)), turns=end - firing.first)
             triggers.append(firing.make_result(cost=cost))
         return triggers
 
     def _totals(self) -> CompactedTotals:
         costs, firings, limit = self._costs, self._firings, FULL * self._settings.window
-        before, after = total_cost(costs.recorded), total_cost(costs.compacted)
+        saved = c.difference(total_cost(costs.recorded), total_cost(costs.compacted))
         summaries = c.add_amounts(*[firing.summary for firing in firings])
-        saved = None if before is None or after is None else before - after
         full, fuller = (sum(100 * turn.tokens > limit for turn in turns) for turns in (costs.recorded, costs.compacted))
         return CompactedTotals(
             turns=len(costs.recorded), unbilled=costs.unbilled,
@@ -278,6 +276,6 @@ class Trial:
             fired=len(firings), without=costs.sum_side(costs.recorded),
             compacted=costs.sum_side(costs.compacted, is_estimated=bool(firings)),
             summaries=c.dollars(summaries), saved_without_summaries=c.dollars(saved),
-            saved=None if saved is None or summaries is None else c.dollars(saved - summaries),
+            saved=c.dollars(c.difference(saved, summaries)),
             overfull=(full, fuller) if limit else None,
         )  # fmt: skip

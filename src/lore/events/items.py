@@ -23,7 +23,7 @@ from lore.events.strict import (
 )
 from lore.model import items as i
 from lore.model.canonical import encode
-from lore.sdk.objects import plain
+from lore.sdk.objects import GIVEN, plain
 
 Content: TypeAlias = str | Sequence[i.Block]
 SOURCES = ("user", "context_injection", "tick")
@@ -140,15 +140,26 @@ _LORE_MEMBERS = {"text": ("type", "text"), "raw": ("type", "json", "dialect"), "
 
 # Members of blocks in a user's message or a tool's result, by the API that knows them.
 _API_MEMBERS = {
-    "anthropic": ("type", "text", "source", "title", "context", "citations", "cache_control", "tool_use_id", "content",
-                  "is_error", "id", "name", "input", "thinking", "signature", "data"),
+    "anthropic": ("type", "text", "source", "title", "context", "citations", "cache_control", "content", "id", "name",
+                  "input", "thinking", "signature", "data"),
     "openai-chat": ("type", "text", "image_url", "input_audio", "file", "refusal"),
     "openai-responses": ("type", "text", "image_url", "file_id", "file_data", "file_url", "filename", "detail", "role",
-                         "content", "call_id", "output", "arguments", "input", "name", "id", "status", "summary"),
-    "gemini": ("text", "inlineData", "inline_data", "fileData", "file_data", "functionCall", "function_call",
-               "functionResponse", "function_response", "thought", "thoughtSignature", "thought_signature"),
-    "bedrock": ("text", "image", "document", "video", "toolUse", "toolResult", "guardContent", "cachePoint",
+                         "content", "arguments", "input", "name", "id", "status", "summary"),
+    "gemini": ("text", "inlineData", "inline_data", "fileData", "file_data", "functionCall", "function_call", "thought",
+                "thoughtSignature", "thought_signature"),
+    "bedrock": ("text", "image", "document", "video", "toolUse", "guardContent", "cachePoint",
                 "reasoningContent", "citationsContent", "searchResult"),
+}  # fmt: skip
+_RESULTS = ("tool_result", "function_call_output", "functionResponse", "function_response", "toolResult")
+_ONE_API = {  # types that one API alone has
+    "image_url": "openai-chat", "file": "openai-chat", "input_text": "openai-responses",
+    "input_image": "openai-responses", "input_file": "openai-responses",
+}  # fmt: skip
+# Types of blocks in a tool's result, which have one of these members. Rows of data may have a type.
+_RESULT_BLOCKS = {
+    "text": ("text",), "image": ("data", "source"), "document": ("source",), "search_result": ("source",),
+    "raw": ("json",), "tool_reference": ("tool_name",), "input_text": ("text",),
+    "input_image": ("image_url", "file_id"), "input_file": ("file_id", "file_data", "file_url"),
 }  # fmt: skip
 _TYPE = 'give lore.events.text, image or raw, or a mapping in the shape of the API, such as {"type": "text", "text": …}'
 
@@ -163,21 +174,38 @@ def block_of(value: object, dialect: str) -> i.Block:
         return text(value)
     if isinstance(value, i.Block):
         return value
-    members = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
+    members = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value, GIVEN))
     expect(members, Mapping, "a block", "lore.events.text, image or raw")
     if "role" in members and "type" not in members:
         raise MisuseError("a block has a role: it is a whole message", hint="give its content, a text or blocks")
     kind = str(members.get("type", ""))
+    if kind in _RESULTS or any(name in _RESULTS for name in members):
+        raise MisuseError("a block is a tool's result", hint="session.result(call_id, output)")
+    if _ONE_API.get(kind, dialect) != dialect:
+        message = f"a block of type {kind!r} belongs to {_ONE_API[kind]}; the session's dialect is {dialect}"
+        raise MisuseError(message, hint="lore.events.text or image fit every dialect; lore.events.raw sends any block")
+    if kind == "image" and "mimeType" in members:  # of MCP
+        members = {"type": "image", "media_type": members["mimeType"], "data": members.get("data")}
     known = _LORE_MEMBERS.get(kind, ())
     if not known or any(name not in known for name in members):
         refuse_misspelling("a block", members, (*known, *_API_MEMBERS.get(dialect, ())))
         if "type" not in members and "type" in _API_MEMBERS.get(dialect, ()):
             raise MisuseError(f"a block has no type: it has {', '.join(members) or 'no members'}", hint=_TYPE)
-        return i.RawBlock(json_of(plain(members), "a block"), dialect)
+        return i.RawBlock(json_of(plain(members, GIVEN), "a block"), dialect)
     try:
         return i.blocks_of(b"[" + bytes(json_of(members, "a block")) + b"]")[0]
     except ValueError as error:
         raise MisuseError(f"a block of type {kind!r}: {error}") from None
+
+
+def is_result_block(value: object, dialect: str) -> bool:
+    """Return whether a value in a tool's output is a block, and not data."""
+    if not isinstance(value, Mapping):
+        return isinstance(value, i.Block)
+    members = cast("Mapping[str, object]", value)
+    if dialect == "bedrock" and "type" not in members:
+        return len(members) == 1 and not members.keys().isdisjoint(("text", "json", "image", "document", "video"))
+    return any(name in members for name in _RESULT_BLOCKS.get(str(members.get("type")), ()))
 
 
 def blocks_from(content: object, dialect: str, field: str) -> tuple[i.Block, ...]:

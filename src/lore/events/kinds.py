@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, Unpack, get_args
 
+from lore.errors import MisuseError
 from lore.events.items import Content, output_json
 from lore.events.strict import (
     JSON,
@@ -169,9 +170,15 @@ def knowledge(
 ) -> e.Knowledge:  # fmt: skip
     """Return the event that adds, updates or removes an entry of the session's knowledge, which every chain shows.
 
+    An entry has a title, a content or both.
+
     >>> knowledge("add", "release-1", title="Release", content="1.0 is out.").id
     'release-1'
     """
+    if op in ("add", "create") and not (title or content):
+        raise MisuseError(f"the entry {id!r} has no text", hint="give content or title")
+    if op == "update" and (category, title, content) == (None, None, None):
+        raise MisuseError(f"nothing to update in the entry {id!r}", hint="give category, title or content")
     return e.Knowledge(op=require_word(op, OPS, "op"), id=id, category=category, title=title, content=content, at=at)
 
 

@@ -28,7 +28,7 @@ from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
 from lore.model.times import parse_timestamp
 from lore.prompt.layout import CONTEXT
-from lore.sdk.objects import describe_class, is_model, plain
+from lore.sdk.objects import GIVEN, describe_class, is_model, plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,7 +81,10 @@ def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def strict(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function that makes an event or item: also raise MisuseError if a field of its result has a wrong type."""
+    """Wrap a function that makes an event or item: also raise MisuseError if a field of its result has a wrong type.
+
+    A UUID or a time becomes its text.
+    """
     function = reject_unknown_names(function)
 
     @wraps(function)
@@ -89,11 +92,11 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
         result = function(*args, **kwargs)
         try:
             line = msgspec.json.encode(result)
-            lenient.decode_tolerating_surrogates(msgspec.json.Decoder(type(result)), line)
+            decoded = lenient.decode_tolerating_surrogates(msgspec.json.Decoder(type(result)), line)
         except (ValueError, TypeError, RecursionError) as error:
             raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
         check_line(line, function.__name__)
-        return result
+        return result if decoded == result else decoded
 
     return checked
 
@@ -145,7 +148,7 @@ def _dump_models(value: object, field: str) -> object:
         return [_dump_models(inner, field) for inner in cast("Sequence[object]", value)]
     if isinstance(value, type):
         raise MisuseError(f"{field} is not JSON: {describe_class(value)}")
-    return plain(value) if is_model(value) else value
+    return plain(value, GIVEN) if is_model(value) else value
 
 
 def text_json(value: object, field: str) -> Raw:
@@ -254,7 +257,7 @@ def context_json(context: Members | None) -> Raw:
         if name not in CONTEXT:
             hint = did_you_mean(name, CONTEXT)
             if nearest_name(name, CONTEXT) is None:
-                hint += "; a parameter of the request belongs in params"
+                hint += "; a parameter of the API belongs in params, an option of the SDK in its call"
             raise MisuseError(f"{name!r} is not a part of a turn's context", hint=hint)
     recalled = context.get("memory_recall")
     parts = [("working_context", _WORKING, context.get("working_context"))]

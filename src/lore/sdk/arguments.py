@@ -30,7 +30,7 @@ from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import Dialect
 from lore.prompt.dialects.messages import Body, group_messages
-from lore.sdk.objects import is_model, plain
+from lore.sdk.objects import GIVEN, is_model, plain
 
 _Place: TypeAlias = tuple[str | None, str]  # a member that holds bytes, after the one that contains it (None: any)
 _MAX_TOKENS = 8192  # the default limit of an answer: every model of Claude 3.5 and later allows it
@@ -84,11 +84,11 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     a misspelled name.
     """
     if is_model(params):
-        params = plain(params)
+        params = plain(params, GIVEN)
     if not isinstance(params, Mapping):
         message = f"params is {kind_of(params)}, expected a mapping or an object of an SDK"
         raise MisuseError(message, hint='params={"max_tokens": 4000}')
-    parameters = cast("Mapping[str, Any]", params)
+    parameters = {name: value for name, value in cast("Mapping[str, Any]", params).items() if not _is_unset(value)}
     for name in parameters:
         if camel(name) in _OTHER_ARGUMENTS:
             raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
@@ -101,12 +101,17 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     if dialect == "anthropic":
         return {"max_tokens": _MAX_TOKENS, **parameters}
     if dialect != "gemini":
-        return dict(parameters)
+        return parameters
     camel_params = {camel(key): value for key, value in parameters.items()}
     top = {key: value for key, value in camel_params.items() if key in _TOP}
     others = {key: value for key, value in camel_params.items() if key not in _TOP}
     config = {**top.pop("generationConfig", {}), **others}
     return {**top, "generationConfig": config} if config else top
+
+
+def _is_unset(value: object) -> bool:
+    """Return whether a value is one by which SDKs say that an argument was not given."""
+    return type(value).__name__ in ("NotGiven", "Omit", "Unset")
 
 
 _GEMINI_BYTES: set[_Place] = {

@@ -1,15 +1,16 @@
 """Objects and streams of SDKs as plain JSON values.
 
 A response, a message or a chunk is a pydantic model (`model_dump`: anthropic, openai, google-genai, mistral), an object
-with `to_dict`, a mapping (boto3), or a plain object with attributes (fakes, litellm). It becomes JSON values, bytes as
-base64, times as ISO 8601. Fields that a server did not send are left out if the class knows them; a value that JSON
-does not have is a LoreError that names its type. Cost: O(the object).
+with `to_dict`, a mapping (boto3), a dataclass, or a plain object with attributes (fakes, litellm). It becomes JSON
+values, bytes as base64, times as ISO 8601. A value that JSON does not have is a LoreError that names its type. Cost:
+O(the object).
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
 from typing import Any, cast
@@ -22,6 +23,10 @@ from lore.model.canonical import decode
 _FINAL = ("get_final_message", "get_final_completion", "get_final_response")  # of helpers that watched a stream
 _AWAITED = "use `await session.assistant_async(stream)`"
 _PLAIN = (str, int, float, bool, type(None))
+# Fields of a pydantic model that are left out, by what it is:
+RECEIVED: Mapping[str, bool] = {"exclude_unset": True}  # a response: those that the server did not send
+GIVEN: Mapping[str, bool] = {"exclude_none": True}  # a tool, block or parameter: those without a value
+RESULT: Mapping[str, bool] = {}  # of a tool: none, as a value by default is part of the answer
 
 
 def is_model(value: Any) -> bool:
@@ -37,33 +42,33 @@ def describe_class(kind: type) -> str:
     return f"{kind.__name__} is a class, give {instead}"
 
 
-def plain(value: object) -> Any:
+def plain(value: object, omit: Mapping[str, bool] = RECEIVED) -> Any:
     """Return a value as plain JSON values; raises LoreError for one that JSON does not have."""
     try:
-        return _plain(value)
+        return _plain(value, omit)
     except RecursionError:
         raise LoreError(f"{kind_of(value)} is not JSON: it contains itself, or is nested too deep") from None
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object, omit: Mapping[str, bool]) -> Any:
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return _plain(value.value, omit)
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(cast("bytes", value))).decode("ascii")
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in cast("Mapping[object, object]", value).items()}
+        return {str(key): _plain(inner, omit) for key, inner in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in cast("Iterable[object]", value)]
+        return [_plain(inner, omit) for inner in cast("Iterable[object]", value)]
     if isinstance(value, msgspec.Struct):
         return decode(msgspec.json.encode(value))
     if isinstance(value, date):
         return value.isoformat()
-    return _plain(_members(value))
+    return _plain(_members(value, omit), omit)
 
 
-def _members(value: Any) -> object:
+def _members(value: Any, omit: Mapping[str, bool]) -> object:
     """Return the members of an object, by the first way that it offers."""
     if callable(getattr(value, "__await__", None)):
         raise LoreError("this is a coroutine, not a response", hint="await the call first")
@@ -71,14 +76,17 @@ def _members(value: Any) -> object:
         raise LoreError(describe_class(value))
     if isinstance(value, BaseException):  # its members do not say what failed
         message = f"{kind_of(value)} is an exception, not a response and not JSON"
-        raise LoreError(message, hint="of a tool: session.result(call_id, error=EXCEPTION)")
+        hint = "of a request: session.failed(EXCEPTION); of a tool: session.result(call_id, error=EXCEPTION)"
+        raise LoreError(message, hint=hint)
     if callable(getattr(value, "model_dump", None)):
         try:
-            return _json_of(value, value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
+            return _json_of(value, value.model_dump(mode="json", by_alias=True, warnings=False, **omit))
         except TypeError:  # another library's, with fewer options
             return _json_of(value, value.model_dump())
     if callable(getattr(value, "to_dict", None)):
         return _json_of(value, value.to_dict())
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     members = getattr(value, "__dict__", None)
     if not isinstance(members, dict) or callable(value):
         raise LoreError(f"{kind_of(value)} is not JSON", hint="give text, numbers, lists and mappings")

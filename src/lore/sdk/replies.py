@@ -135,10 +135,15 @@ def _reply_of_chunks(chunks: list[object], response: object, dialect: str, prefi
     _check(shape, dialect, response, members_of_events[0])
     stopped = next(filter(None, (_stop_in(dialect, members) for members in reversed(members_of_events))), None)
     reply = _build_reply(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
-    is_cut = stopped in _UNDER_WAY
+    is_cut = stopped in _UNFINISHED
+    if is_cut and not reply.parts:
+        for failure in filter(None, map(_failure_in, members_of_events)):
+            raise _provider_error(failure)
     if is_cut and (reply.calls or any(_CALL_PIECE in event for event in events)):  # a cut path is another path
         raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
-    return replace(reply, is_cut=is_cut)
+    # Thinking gets its signature at its end, and is refused without.
+    parts = (part for part in reply.parts if not (is_cut and isinstance(part, ThinkingBlock) and not part.signature))
+    return replace(reply, parts=tuple(parts), is_cut=is_cut)
 
 
 def _build_reply(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None, prefix: str) -> Reply:
@@ -164,12 +169,9 @@ def items_of(parts: Iterable[Part], response_id: str | None) -> Iterator[Assista
 
 def _check(shape: str, dialect: str, response: object, members: dict[str, bytes]) -> None:
     """Raise LoreError for an object that is not an answer in this dialect."""
-    if shape == "error" or (not shape and "error" in members):
-        error = raw_members(members.get("error", b"")) or members
-        text = cut_masked(text_of(error.get("message", b"null")), 200)
-        message = "".join(char if char.isprintable() else " " for char in text)
-        raise LoreError(f"the provider answered with an error: {message}",
-                        hint="`session.failed(error)` ends the turn, `session.request()` asks again")  # fmt: skip
+    failure = _failure_in(members)
+    if shape == "error" or failure:
+        raise _provider_error(failure or members)
     if shape == dialect:
         return
     if shape:
@@ -184,6 +186,22 @@ def _check(shape: str, dialect: str, response: object, members: dict[str, bytes]
         f"not a response of {NAMES[dialect]}: {description}",
         hint="give what the SDK's call returned, or a mapping of that shape",
     )
+
+
+def _provider_error(failure: dict[str, bytes]) -> LoreError:
+    text = cut_masked(text_of(failure.get("message", b"null")), 200)
+    message = "".join(char if char.isprintable() else " " for char in text)
+    hint = "`session.failed(error)` ends the turn, `session.request()` asks again"
+    return LoreError(f"the provider answered with an error: {message}", hint=hint)
+
+
+def _failure_in(members: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the error of a response or of an event; empty without one."""
+    for path in (("error",), ("response", "error"), ("choices", "error")):
+        raw = _value_at(members, path)
+        if raw not in (b"", b"null"):
+            return raw_members(raw) or {"message": raw}
+    return {}
 
 
 _NEEDED = {  # the member by which a response is known
@@ -242,28 +260,32 @@ def _is_whole(members: dict[str, bytes]) -> bool:
 
 
 _CALL_PIECE = b'"response.function_call_arguments.'  # of Responses, whose items are whole once they are done
-_UNDER_WAY = (None, "in_progress", "queued")
+_UNFINISHED = (None, "in_progress", "queued", "failed", "error")
 _STOPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "anthropic": (("stop_reason",), ("delta", "stop_reason"), ("message", "stop_reason")),
     "openai-chat": (("choices", "finish_reason"),),
     "openai-responses": (("incomplete_details", "reason"), ("status",), ("response", "incomplete_details", "reason"),
                          ("response", "status")),
-    "gemini": (("candidates", "finishReason"), ("candidates", "finish_reason")),
+    "gemini": (("candidates", "finishReason"), ("candidates", "finish_reason"), ("promptFeedback", "blockReason"),
+               ("prompt_feedback", "block_reason")),
     "bedrock": (("stopReason",), ("messageStop", "stopReason")),
 }  # fmt: skip
 
 
 def _stop_in(dialect: str, members: dict[str, bytes]) -> str | None:
     """Return why an answer stopped, for the first of several."""
-    for path in _STOPS[dialect]:
-        value, container = b"", members
-        for key in path:
-            value = container.get(key, b"")
-            value = next(iter(array(value)), b"") if value[:1] == b"[" else value
-            container = raw_members(value) or {}
-        if value[:1] == b'"':
-            return text_of(value)
-    return None
+    values = (_value_at(members, path) for path in _STOPS[dialect])
+    return next((text_of(value) for value in values if value[:1] == b'"'), None)
+
+
+def _value_at(members: dict[str, bytes], path: tuple[str, ...]) -> bytes:
+    """Return the value at a path, through the first element of a list; empty without one."""
+    value = b""
+    for key in path:
+        value = members.get(key, b"")
+        value = next(iter(array(value)), b"") if value[:1] == b"[" else value
+        members = raw_members(value) or {}
+    return value
 
 
 class ItemReader:

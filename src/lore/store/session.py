@@ -33,6 +33,7 @@ from lore.events.strict import JsonObject, Tools, check_event, check_time, expec
 from lore.fold.timeline import index_of
 from lore.model import events as e
 from lore.model.codes import Problem
+from lore.model.items import UserMessage
 from lore.model.state import FoldedSession
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
@@ -96,7 +97,9 @@ class StoredSession(Session):
 
         Raises LoreError if the session began in another dialect: its answers are stored as that provider gave them.
         """
-        _check_store(store)
+        if not callable(getattr(store, "load", None)):
+            hint = "lore.open_store(url), or lore.open(url, session_id, …)"
+            raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
         data = store.load(session_id)
         session = cls(store, data, dialect=dialect, rules=rules, clock=clock, compaction=compaction)
         first, requested = session.state.dialect, session.dialect.name
@@ -211,7 +214,7 @@ class StoredSession(Session):
         new = Session.events_of(_join(remote[stored_count:]))
         sent = [
             event for event in Session.events_of(_join(waiting[stored_count:]))
-            if (event.chain, _turn_of(event)) not in self._withheld
+            if (event.chain, getattr(event, "turn", None)) not in self._withheld
         ]  # fmt: skip
         self._withheld.clear()
         unsaved = _rebase_events(sent, self.state, new)
@@ -244,18 +247,6 @@ class StoredSession(Session):
         self.close()
 
 
-def _check_store(store: object) -> None:
-    """Raise MisuseError for an object that is not a store, most often a URL."""
-    if not callable(getattr(store, "load", None)):
-        hint = "lore.open_store(url), or lore.open(url, session_id, …)"
-        raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
-
-
-def _turn_of(event: e.Event) -> int | None:
-    """Return the number of the turn that an event belongs to; None if it names none."""
-    return getattr(event, "turn", None)
-
-
 def _join(lines: Sequence[bytes]) -> bytes:
     return b"\n".join((*lines, b""))
 
@@ -266,9 +257,10 @@ def _join(lines: Sequence[bytes]) -> bytes:
 def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:
     """Return unsaved events, changed so that they can follow the `new` ones of another writer, which `stored` has.
 
-    No item of the other writer is replaced: an unsaved item with a used uuid gets a new uuid, also in events about it.
-    A turn with a used number gets the next one; events that lore derived for it are left out, as they are derived
-    again. A compaction also keeps the other writer's items, which it did not know.
+    No item of the other writer is replaced: an unsaved item with a used uuid gets a new uuid, also in events about it;
+    an equal answer is left out. A turn with a used number gets the next one; events that lore derived for it are left
+    out, as they are derived again. A compaction also keeps the other writer's items, which it did not know, and none
+    that the other writer removed.
     """
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, e.Append)]
     used_ids = {(event.chain, event.item.uuid) for event in unsaved if isinstance(event, e.Append)}
@@ -277,11 +269,13 @@ def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Itera
     for event in unsaved:
         chain, changed = event.chain, event
         state = stored.chain(chain)
+        index = index_of(state)
         match event:
             case e.Append(item=item):
-                index = index_of(state)
                 place = index.place(item.uuid)
-                if place is not None and state.entries[place].item != item:
+                if place is not None and state.entries[place].item == item and not isinstance(item, UserMessage):
+                    continue  # both had the same answer
+                if place is not None:
                     names = (f"{item.uuid}-{number}" for number in count(2))
                     free = (name for name in names if name not in index.numbers and (chain, name) not in used_ids)
                     uuids[chain, item.uuid] = next(free)
@@ -291,8 +285,10 @@ def _rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Itera
             case e.Remove(uuids=removed):
                 changed = replace(event, uuids=tuple(uuids.get((chain, uuid), uuid) for uuid in removed))
             case e.CompactApplied(preserved_uuids=preserved):
-                mine = tuple(uuids.get((chain, uuid), uuid) for uuid in preserved or ())
-                changed = replace(event, preserved_uuids=(*mine, *(uuid for name, uuid in others if name == chain)))
+                mine = [uuid for uuid in preserved or () if (chain, uuid) in used_ids or uuid in index.numbers]
+                theirs = [uuid for name, uuid in others if name == chain and uuid in index.numbers]
+                renamed = [uuids.get((chain, uuid), uuid) for uuid in mine]
+                changed = replace(event, preserved_uuids=(*renamed, *theirs))
             case e.TurnStarted(turn=turn):
                 previous = latest.get(chain, 0 if state.turn is None else state.turn.turn)
                 latest[chain] = max(turn, previous + 1)

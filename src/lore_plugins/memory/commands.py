@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
+import msgspec
 import typer
 
 from lore.commands import common, flags, use_store
-
-if TYPE_CHECKING:
-    from lore.config import Settings
-    from lore_plugins.memory.results import MemoryShown
+from lore.config import Settings
+from lore.errors import LoreError, install_hint
+from lore.run import open_listener
+from lore.store import now
+from lore_plugins.memory import actions, report
+from lore_plugins.memory.results import MemoryShown
 
 app = common.branch(
     "Look at and change what is remembered across sessions.\n\n"
     'A store keeps it by user and agent; [memory] system = "structured" in lore.toml switches it on.'
 )
 
-User: TypeAlias = Annotated[
-    str | None, typer.Option("--user", help="The user; default: the user of sessions that name none.")
-]
-Agent: TypeAlias = Annotated[
-    str | None, typer.Option("--agent", help="Only this agent's memory, '*': the shared one; default: all.")
-]
-Names: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME", help="Topics, or ids of texts; default: all.")
-]
-OneAgent: TypeAlias = Annotated[
-    str | None, typer.Option("--agent", help="The agent whose memory it is; default: the session's, else main.")
-]
+User: TypeAlias = Annotated[str | None, "The user; default: the user of sessions that name none."]
+Agent: TypeAlias = Annotated[str | None, "Only this agent's memory, '*': the shared one; default: all."]
+Names: TypeAlias = Annotated[list[str] | None, "NAME", "Topics, or ids of texts; default: all."]
+OneAgent: TypeAlias = Annotated[str | None, "The agent whose memory it is; default: the session's, else main."]
 
 
 def _note(text: str) -> None:
@@ -36,11 +31,8 @@ def _note(text: str) -> None:
 
 
 def _read(store: str, user: str | None, agent: str | None) -> MemoryShown:
-    from lore.store import now
-    from lore_plugins.memory.actions import read_memory
-
     with use_store(store) as memories:
-        return read_memory(memories, user, agent, now=now(), tell=_note)
+        return actions.read_memory(memories, user, agent, now=now(), tell=_note)
 
 
 def _settings(config: str | None) -> Settings:
@@ -53,11 +45,8 @@ def _settings(config: str | None) -> Settings:
 @app.command("users")
 def users(store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     """List the users with memory."""
-    from lore_plugins.memory import actions
-    from lore_plugins.memory.report import write_users
-
     with use_store(store) as memories:
-        return common.answer(actions.list_users(memories), write_users, as_json=as_json, color=color)
+        return common.answer(actions.list_users(memories), report.write_users, as_json=as_json, color=color)
 
 
 @app.command("show")
@@ -66,16 +55,15 @@ def show(
     color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Show topics and texts in full, and the last time that something could not be remembered."""
-    from lore_plugins.memory.actions import select_names
-    from lore_plugins.memory.report import write_memory
-
     memory = _read(store, user, agent)
-    return common.answer(select_names(memory, names) if names else memory, write_memory, as_json=as_json, color=color)
+    return common.answer(
+        actions.select_names(memory, names) if names else memory, report.write_memory, as_json=as_json, color=color
+    )
 
 
 @app.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Topics, or ids of texts, from `show`.")],
+    names: Annotated[list[str], "NAME", "Topics, or ids of texts, from `show`."],
     store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Delete topics and texts, all named or none.
@@ -84,19 +72,15 @@ def delete(
     A topic made from a deleted text contains it until the topic is deleted or the next dream; such topics are named.
     The sessions remain: `lore memory extract --again` may learn it again.
     """
-    from lore.store import now
-    from lore_plugins.memory.actions import delete_names
-    from lore_plugins.memory.report import write_deleted
-
     with use_store(store) as memories:
-        result = delete_names(memories, names, user, agent, now=now(), tell=_note)
-    return common.answer(result, write_deleted, as_json=as_json, color=color)
+        result = actions.delete_names(memories, names, user, agent, now=now(), tell=_note)
+    return common.answer(result, report.write_deleted, as_json=as_json, color=color)
 
 
 @app.command("wipe")
 def wipe(
     store: flags.Url, user: User = None, agent: Agent = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")] = False,
+    yes: Annotated[bool, "--yes", "-y", "Do not ask; required without a terminal."] = False,
     as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Delete all memory of a user, or of one agent.
@@ -106,22 +90,17 @@ def wipe(
     The sessions remain: `lore memory extract` learns from one again, and so does a watch when a person continues it;
     a watch does not learn again from silent ones. The audit log remains, without names of topics.
     """
-    from lore.errors import LoreError
-    from lore.store import now
-    from lore_plugins.memory.actions import preview_wipe, wipe_memory
-    from lore_plugins.memory.report import wipe_question, write_wiped
-
     if not yes and not common.can_ask():
         raise LoreError(
             "nothing was wiped: there is no terminal to ask whether to", hint="--yes wipes without a question"
         )
     with use_store(store) as memories:
         if not yes:
-            preview = preview_wipe(memories, user, agent)
-            if preview.entries and not common.ask_confirmation(wipe_question(preview)):
+            preview = actions.preview_wipe(memories, user, agent)
+            if preview.entries and not common.ask_confirmation(report.wipe_question(preview)):
                 raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
-        result = wipe_memory(memories, user, agent, now=now(), tell=_note)
-    return common.answer(result, write_wiped, as_json=as_json, color=color)
+        result = actions.wipe_memory(memories, user, agent, now=now(), tell=_note)
+    return common.answer(result, report.write_wiped, as_json=as_json, color=color)
 
 
 @app.command("export")
@@ -132,8 +111,6 @@ def export(
 
     Texts are written as they were remembered: credentials are not masked.
     """
-    import msgspec
-
     memory = _read(store, user, agent)
     with common.destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
         file.write(msgspec.json.encode(memory) + b"\n")
@@ -148,17 +125,16 @@ def audit(
 
     With the session that was learned from, and whether it was deleted since.
     """
-    from lore_plugins.memory import actions
-    from lore_plugins.memory.report import write_audit
-
     with use_store(store) as memories:
-        return common.answer(actions.read_audit(memories, user, agent), write_audit, as_json=as_json, color=color)
+        return common.answer(
+            actions.read_audit(memories, user, agent), report.write_audit, as_json=as_json, color=color
+        )
 
 
 @app.command("extract")
 def extract(
     session_id: flags.SessionId, store: flags.Url, user: User = None, agent: OneAgent = None,
-    again: Annotated[bool, typer.Option("--again", help="Learn from the whole session, not its new part.")] = False,
+    again: Annotated[bool, "Learn from the whole session, not its new part."] = False,
     config: flags.Config = None, as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Learn from the new part of a stored session.
@@ -168,20 +144,17 @@ def extract(
     Only for an agent that is opted in: [memory] system = "structured". Exit 3 if the summariser's answer could not be
     used; memory then remains as it was.
     """
-    from lore_plugins.memory.actions import extract_session
-    from lore_plugins.memory.report import write_extracted
-
     loaded = _settings(config)
     with use_store(store) as memories:
-        result = extract_session(
+        result = actions.extract_session(
             memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again
         )
-    common.answer(result, write_extracted, as_json=as_json, color=color)
+    common.answer(result, report.write_extracted, as_json=as_json, color=color)
     return 0 if result.failure is None else 3
 
 
 @app.command("dream")
-def dream_(
+def dream(
     store: flags.Url, user: User = None, agent: OneAgent = None, config: flags.Config = None,
     as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
@@ -190,13 +163,10 @@ def dream_(
     Skipped if nothing is new, or while another pass runs. Only for an agent that is opted in, as `extract`.
     Exit 3 if the summariser's answer could not be used, and one topic was made of all texts.
     """
-    from lore_plugins.memory.actions import dream
-    from lore_plugins.memory.report import write_dreamt
-
     loaded = _settings(config)
     with use_store(store) as memories:
-        result = dream(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
-    common.answer(result, write_dreamt, as_json=as_json, color=color)
+        result = actions.dream(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
+    common.answer(result, report.write_dreamt, as_json=as_json, color=color)
     return 0 if result.failure is None else 3
 
 
@@ -210,9 +180,6 @@ def page(
     Served only to this computer, at a printed address with a token: anyone who has the address can read and wipe. It
     ends with Ctrl-C, and the address with it. Pages load nothing from elsewhere. Needs the extra memory-page.
     """
-    from lore.errors import LoreError, install_hint
-    from lore.run import open_listener
-
     try:
         from lore_plugins.memory.page import MemoryPage, serve
         from lore_plugins.memory.switch import settings_file

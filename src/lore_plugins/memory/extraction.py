@@ -165,27 +165,20 @@ class _SentenceRow(Struct):
     patterns: tuple[str, ...]
 
 
-class _English(Struct):
-    """The contents of `data/english.toml`, which says what each is for."""
-
-    sentences: tuple[_SentenceRow, ...]
-    forget: tuple[str, ...]
-    completion: tuple[str, ...]
-    introduction: tuple[str, ...]
-    reported_speech: tuple[str, ...]
-    small_words: frozenset[str]
-
-
 _TOML = resources.files("lore_plugins.memory").joinpath("data", "english.toml").read_text("utf-8")
-_ENGLISH = msgspec.convert(tomllib.loads(_TOML), _English)
-_SENTENCES = [(row.section, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
-_FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH = (
-    re.compile("|".join(patterns), re.IGNORECASE)
-    for patterns in (_ENGLISH.forget, _ENGLISH.completion, _ENGLISH.introduction, _ENGLISH.reported_speech)
+_ENGLISH = tomllib.loads(_TOML)  # it says what each is for
+_SMALL_WORDS = frozenset(_ENGLISH["small_words"])
+_SENTENCES = [
+    (row.section, re.compile("|".join(row.patterns), re.IGNORECASE))
+    for row in msgspec.convert(_ENGLISH["sentences"], list[_SentenceRow])
+]
+_FORGET, _COMPLETION, _INTRODUCTION, _REPORTED_SPEECH, _LETTER, _SPEAKER, _FOREIGN = (
+    re.compile("|".join(_ENGLISH[name]), re.IGNORECASE)
+    for name in ("forget", "completion", "introduction", "reported_speech", "letter", "speaker", "foreign")
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LIST_MARK = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
-_QUOTATION = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
+_QUOTATION = re.compile(r""""[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)['‘](?:[^'’\n]|(?<=\w)['’](?=\w))*['’](?!\w)""")
 _NAME_WORDS = 3  # words of a quoted name; a longer quotation may be a sentence of somebody else
 
 
@@ -206,11 +199,11 @@ def _learn_sentence(texts_by_section: dict[str, dict[str, None]], role: str, sen
         _remove_matching(texts_by_section, SECTIONS, forget[1])
     elif (completion := _COMPLETION.match(sentence)) and completion.end() <= own_length:
         _remove_matching(texts_by_section, ("tasks", "open_items"), completion[1] or completion[2])
-    elif role == "user":
+    elif role == "user" and not _FOREIGN.search(sentence):
         sections = (
             section
             for section, pattern in _SENTENCES
-            if (match := pattern.search(sentence)) and match.start() < own_length
+            if (match := pattern.search(sentence)) and match.end() <= own_length
         )
         section = next(sections, None)
         if section is not None:
@@ -235,7 +228,7 @@ def _remove_matching(texts_by_section: dict[str, dict[str, None]], sections: Ite
 
 
 def _significant_words(text: str) -> frozenset[str]:
-    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _ENGLISH.small_words
+    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _SMALL_WORDS
 
 
 def _join_wrapped_lines(text: str) -> Iterator[str]:
@@ -256,14 +249,16 @@ def _join_wrapped_lines(text: str) -> Iterator[str]:
 
 def _split_sentences(text: str) -> Iterator[str]:
     is_in_code = False
+    if _LETTER.search(text):
+        return
     text = _QUOTATION.sub(lambda match: match[0] if len(match[0].split()) <= _NAME_WORDS else "", text)
     for line in _join_wrapped_lines(text):
         if not is_in_code and _INTRODUCTION.search(line):
             break
         if line.lstrip().startswith(("```", "~~~")):
             is_in_code = not is_in_code
-        elif not is_in_code and not line.lstrip().startswith(">"):
-            for part in _SENTENCE_END.split(_LIST_MARK.sub("", line)):
+        elif not (is_in_code or line.lstrip().startswith(">") or _SPEAKER.match(line := _LIST_MARK.sub("", line))):
+            for part in _SENTENCE_END.split(line):
                 sentence = " ".join(part.replace("**", "").split())
                 is_cut_quotation = sentence.count('"') % 2 == 1
                 if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")) and not is_cut_quotation:

@@ -24,20 +24,13 @@ class RecordOptions(Struct, frozen=True):
     ] = None
     upstream: Annotated[
         list[str] | None,
-        typer.Option(
-            "--upstream",
-            help="URL for all clients, or NAME=URL for those of a provider; default: each client's own server.",
-        ),
+        "URL for all clients, or NAME=URL for those of a provider; default: each client's own server.",
     ] = None
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="Point only these clients here: anthropic, openai, google, …")
-    ] = None
+    only: Annotated[list[str] | None, "Point only these clients here: anthropic, openai, google, …"] = None
     output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", help="The capture, new or to continue; default: record-DATE-TIME.jsonl in this folder."
-        ),
-    ] = None
+        str | None, "--output", "-o",
+        "The capture, new or to continue; default: record-DATE-TIME.jsonl in this folder.",
+    ] = None  # fmt: skip
     listen: Annotated[
         int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
     ] = None

@@ -20,50 +20,32 @@ class ReplayOptions(common.CommonOptions, frozen=True):
     """The options of `lore replay`."""
 
     recording: Annotated[
-        str, typer.Argument(help="A capture of requests, or a session, which lore assembles; lore formats lists them.")
+        str, "recording", "A capture of requests, or a session, which lore assembles; lore formats lists them."
     ]
-    server: Annotated[
-        str, typer.Option("--server", help="Where to send it, as http://127.0.0.1:8080, with or without /v1.")
-    ]
+    server: Annotated[str, "--server", "Where to send it, as http://127.0.0.1:8080, with or without /v1."]
     dialect: Annotated[
-        str | None,
-        typer.Option(
-            "--dialect",
-            help="Request shape: openai-chat, anthropic, openai-responses, gemini, bedrock; default: as recorded.",
-        ),
+        str | None, "Request shape: openai-chat, anthropic, openai-responses, gemini, bedrock; default: as recorded."
     ] = None
     layouts: Annotated[
-        str | None,
-        typer.Option(
-            "--layouts",
-            help="Compare layouts: recorded, lore, system, user, persist, or LAYOUT:DIALECT; separated by commas.",
-        ),
+        str | None, "Compare layouts: recorded, lore, system, user, persist, or LAYOUT:DIALECT; separated by commas."
     ] = None
-    model: Annotated[str | None, typer.Option("--model", help="Request this model; default: as recorded.")] = None
+    model: Annotated[str | None, "Request this model; default: as recorded."] = None
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="The most tokens to generate.")] = 1
     pace: Annotated[
         str | None,
-        typer.Option(
-            "--pace",
-            help="Shorten recorded gaps: 10x, 2s (at most), both, 1x (as recorded), 0; default: 1s here, 5s elsewhere.",
-        ),
+        "Shorten recorded gaps: 10x, 2s (at most), both, 1x (as recorded), 0; default: 1s here, 5s elsewhere.",
     ] = None
     turns: Annotated[int | None, typer.Option("--turns", min=1, help="Send only this number of requests.")] = None
-    cache: Annotated[
-        str | None, typer.Option("--cache", help="Predict this cache; default: the server's, else that of its host.")
-    ] = None
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="The capture to write; default: a dated name in this folder.")
-    ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the capture --output.")] = False
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the capture if it exists.")] = False
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate requests and cost; send nothing.")] = False
-    yes: Annotated[bool, typer.Option("--yes", help="Send to a server elsewhere without a question.")] = False
+    cache: Annotated[str | None, "Predict this cache; default: the server's, else that of its host."] = None
+    output: Annotated[str | None, "--output", "-o", "The capture to write; default: a dated name in this folder."] = (
+        None
+    )
+    resume: Annotated[bool, "Continue the capture --output."] = False
+    force: Annotated[bool, "Overwrite the capture if it exists."] = False
+    dry_run: Annotated[bool, "Estimate requests and cost; send nothing."] = False
+    yes: Annotated[bool, "Send to a server elsewhere without a question."] = False
     api_key_env: Annotated[
-        str | None,
-        typer.Option(
-            "--api-key-env", help="The variable that holds the key; default: the provider's, e.g. OPENAI_API_KEY."
-        ),
+        str | None, "The variable that holds the key; default: the provider's, e.g. OPENAI_API_KEY."
     ] = None
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0
     redact: flags.Redact = False

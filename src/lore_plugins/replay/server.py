@@ -27,7 +27,6 @@ from lore.endpoints import (
     TryAgainError,
     ask_with_retries,
     display_url,
-    error_message,
     httpx_for,
     is_loopback_url,
     key_in,
@@ -200,10 +199,7 @@ class Server:
         answer = self._send_once(request)
         if answer.status < 300:
             return answer
-        if answer.status < 400:
-            raise ServerRefusedError(f"{self.label} redirects elsewhere ({answer.status})", answer.status)
-        quote = self._clean(error_message(answer.body)) if self._quotes else ""
-        reason = f"{self.label} answers {answer.status}" + (f": {quote}" if quote else "")
+        reason = self._endpoint.refusal(answer, quotes=self._quotes)
         if answer.status != 429 and answer.status < 500 and answer.status != 408:
             raise ServerRefusedError(reason, answer.status)
         now = parse_http_date(answer.headers.get("date", "")) or answer.ended  # the server's clock may differ
