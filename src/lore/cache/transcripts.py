@@ -35,7 +35,6 @@ from lore.cache.transcript_history import CachedPlace, Growth, ModelHistory, gro
 from lore.cache.transcript_signals import IMAGE, REASONING, ChainSignals, Signal
 from lore.model.codes import Code
 from lore.model.events import THOUGHTS, Usage
-from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Turn
 
 # caches whose transcripts are predicted
@@ -176,10 +175,8 @@ class TranscriptChain:
         new_positions = 0
         if last is not None and self._breakpoints:
             new_positions = grown.positions if last.entries == start else history.positions_after(last, at)
-        if self._breakpoints:
-            drops_thinking = grown.has_thinking and self._rules.flag("drops_thinking", *self._key)
-        else:  # GPT-5.6 keeps it: 42 of 48 prompts read all of the previous one, none up to the reasoning
-            drops_thinking = grown.has_thinking and not has_exact_breakpoints(model)
+        row = self._rules.find("drops_thinking", *self._key)  # without one, caches that have no breakpoints do
+        drops_thinking = grown.has_thinking and (not self._breakpoints if row is None else bool(row.value))
         signals = self._signals.observe(
             turn, history, grown, start, version=self._client.rpartition(" ")[2], is_extended=is_extended,
             drops_thinking=drops_thinking,
@@ -322,9 +319,8 @@ class TranscriptChain:
             step = int(self._number("read_step") or 0)  # whole steps of what the previous request left are read
             steps = (state.prefix.tokens or 0) // step * step if step else 0
             yield max(steps, history.head if history.latest_read is None else history.latest_read), "no-sign"
-        elif sum(self._repeats) >= _REPEATS and state.implicit:
-            if history.latest_read is None or self._flag("reads_output"):  # nothing was ever read, or writes are lost
-                yield history.latest_read or 0, "no-sign"
+        elif sum(self._repeats) >= _REPEATS and (self._flag("reads_output") or history.latest_read is None):
+            yield history.latest_read or 0, "no-sign"  # writes are lost, or nothing was ever read
 
     # the usage
 

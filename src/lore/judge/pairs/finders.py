@@ -347,7 +347,8 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
         return None
     after = (counts.cached(facts.previous.usage) or 0) - dropped.read_if_moved if is_missed else 0
     exact = abs(excess) <= tolerance and read >= (state.shared_head or 0) + counts.DROP
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, exact, max(0, after) or None)
+    tokens = read if excess > tolerance else dropped.read_if_moved  # the known place is an earlier one
+    return e.ReasoningDropped(dropped.entries, tokens, exact, max(0, after) or None)
 
 
 _REASONING = (b'"reasoning_content"', b'"reasoning"', b"<think>")
