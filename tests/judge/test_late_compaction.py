@@ -22,6 +22,12 @@ def test_compaction_counts_from_the_shortened_prompt(tmp_path, usages, expected,
         assert [(turn["turn"], cause["code"]) for turn in output["turns"] for cause in turn["causes"]] == expected
 
 
+def test_compaction_of_a_log_that_reads_nothing_loses_nothing(tmp_path):
+    path = session(tmp_path / "a.jsonl", (30_000, 0), (40_000, 0), (20_000, 0), compacted=2)
+    (found,) = (found for found in lore("check", path, "--json").json["findings"] if found["code"] == "LORE125")
+    assert found["lost_tokens"] == 0
+
+
 @pytest.mark.parametrize(("models", "usages", "expected"), [
     ("AABA", [(90_000, 0), (400, 90_000), (0, 0), (400, 90_400)], []),
     ("AABCC", [(90_000, 0), (400, 90_000), (0, 0), (0, 0), (91_000, 0)], [(5, "LORE119", 90_000)]),

@@ -73,6 +73,21 @@ def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
     assert "the client or the provider removed something" in finding["message"]
 
 
+def test_shorter_prompt_that_was_read_whole_is_no_break(tmp_path):
+    """Usage of parallel calls counted a share of the prompt; nothing of that was missed."""
+    path = log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 10_000, 9_984)])
+    assert not lore("check", str(path), "--json").json["findings"]
+
+
+def test_interruption_explains_no_read_of_an_implicit_cache(tmp_path):
+    rollout = Rollout().meta().context().user("look").call("c1").result("c1").count(30_000, 9_984)
+    rollout.call("c2").result("c2").count(31_000, 29_952).event("turn_aborted", turn_id="t", reason="interrupted")
+    rollout.user("go on").message("assistant", "ok").count(32_000, 9_984)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(rollout.data())
+    assert only_finding(path)["code"] == "LORE130"
+
+
 @pytest.mark.parametrize(("thoughts", "code"), [(1_000, "LORE301"), (900, "LORE117")])
 def test_prompt_shrunk_by_thoughts_was_not_cleared(thoughts, code, tmp_path):
     """Gemini counts the thoughts since the user's prompt in some requests, and leaves them out of others."""
