@@ -3,7 +3,8 @@
 import pytest
 
 from cli.running import lore
-from judge.pi_sessions import session
+from judge.pi_sessions import BEGIN, entry, session
+from model.making import dumps
 
 
 @pytest.mark.parametrize(("usages", "expected"), [
@@ -23,8 +24,16 @@ def test_compaction_counts_from_the_shortened_prompt(tmp_path, usages, expected,
 
 
 def test_compaction_of_a_log_that_reads_nothing_loses_nothing(tmp_path):
-    path = session(tmp_path / "a.jsonl", (30_000, 0), (40_000, 0), (20_000, 0), compacted=2)
-    (found,) = (found for found in lore("check", path, "--json").json["findings"] if found["code"] == "LORE125")
+    usage = {"input": 20_000, "cacheRead": 0, "cacheWrite": 0, "output": 9, "totalTokens": 20_009}
+    ask = {"role": "user", "content": [{"type": "text", "text": "line " * 8_000}]}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "api": "openai-completions",
+              "provider": "ollama", "model": "kimi-k2.5", "usage": usage}  # fmt: skip
+    records = [entry(number, "message", number, message=answer if number % 2 else ask) for number in range(2, 8)]
+    records.insert(4, entry(9, "compaction", 6, summary="Fixed.", firstKeptEntryId="00000004", tokensBefore=20_000))
+    records[5]["parentId"], records[4]["parentId"] = records[4]["id"], records[3]["id"]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(map(dumps, [BEGIN, *records])))
+    (found,) = (found for found in lore("check", str(path), "--json").json["findings"] if found["code"] == "LORE125")
     assert found["lost_tokens"] == 0
 
 
