@@ -194,12 +194,10 @@ def hour_end(usage: Usage | None, before: int | None, lived: float | None = None
 def shortfall(previous: Turn, current: Turn) -> int | None:
     """Return how many tokens that the previous turn left in the cache the current one did not read, at least 0.
 
-    None if unknown, also if the previous request lets the provider run tools: its usage may sum several. Tokens left
-    in the cache are `cached` of a usage. Without reported writes, no more than
-    the length of a log's prompt that shrank could be read.
+    None if unknown, also if the previous request lets the provider run tools: its usage may sum several. Without
+    reported writes no more than all of a log's prompt that shrank could be read.
     """
-    available, usage = cached(previous.usage), current.usage
-    read = first_pass_read(usage)
+    available, usage, read = cached(previous.usage), current.usage, first_pass_read(current.usage)
     if available is None or read is None or (previous.basis is None and runs_tools(previous)):
         return None
     if current.basis is not None and usage is not None and not bills_writes(previous):

@@ -279,8 +279,8 @@ class MiniSweAgent(DocumentReader):
         session = self.session
         session.counter.asked_at = session.counter.asked_at or stamp_of(response.created)
         thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
-        router = response.provider
-        session.start_turn(None, e.Call(answered_by=mask_credentials(router)[:_LONGEST_NAME]) if router else None)
+        router = mask_credentials(response.provider)[:_LONGEST_NAME]
+        session.start_turn(None, e.Call(answered_by=router) if router else None)
         if blocks := (*thinking, *blocks_in(message.content)):
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(message.tool_calls or ()):
