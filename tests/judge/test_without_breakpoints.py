@@ -41,6 +41,12 @@ def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses", thoughts=0
     return path
 
 
+def written(tmp_path, rollout):
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(rollout.data())
+    return path
+
+
 def only_finding(path):
     (finding,) = json.loads(lore("check", str(path), "--json").out)["findings"]
     return finding
@@ -68,9 +74,18 @@ def test_shorter_prompt_explains_no_read_at_a_floor(falls, code, tmp_path):
 
 def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
     """Two requests of one turn lost 4,456 tokens in between; nothing shows that it was the client."""
+    # nothing is missed if the rest was read: usage of parallel calls counted a share of the prompt
+    assert of_turns(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 10_000, 9_984)])) == {}
     finding = only_finding(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
     assert (finding["code"], finding["kind"], finding["strength"]) == ("LORE117", "unattributable", "weak")
     assert "the client or the provider removed something" in finding["message"]
+
+
+def test_interruption_explains_no_read_of_an_implicit_cache(tmp_path):
+    rollout = Rollout().meta().context().user("look").call("c1").result("c1").count(30_000, 9_984)
+    rollout.call("c2").result("c2").count(31_000, 29_952).event("turn_aborted", turn_id="t", reason="interrupted")
+    rollout.user("go on").message("assistant", "ok").count(32_000, 9_984)
+    assert only_finding(written(tmp_path, rollout))["code"] == "LORE130"
 
 
 @pytest.mark.parametrize(("thoughts", "code"), [(1_000, "LORE301"), (900, "LORE117")])
@@ -89,9 +104,7 @@ def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
         108_000, 103_936
     )
     rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
-    path = tmp_path / "rollout.jsonl"
-    path.write_bytes(rollout.data())
-    assert only_finding(path)["code"] == code
+    assert only_finding(written(tmp_path, rollout))["code"] == code
 
 
 @pytest.mark.parametrize(("read", "entries"), [(104_960, 6), (99_968, 1)])
@@ -103,9 +116,7 @@ def test_read_shows_which_reasoning_was_dropped(read, entries, tmp_path):
     rollout.thought().call("c3").result("c3").count(110_000, 104_960)
     rollout.thought().message("assistant", "that, too").count(125_000, 109_952)
     rollout.user("thanks").message("assistant", "welcome").count(124_900, read)
-    path = tmp_path / "rollout.jsonl"
-    path.write_bytes(rollout.data())
-    finding = only_finding(path)
+    finding = only_finding(written(tmp_path, rollout))
     assert (finding["code"], finding["evidence"]["exact"]) == ("LORE116", True)
     assert finding["evidence"]["entries"] == entries
 
@@ -122,8 +133,7 @@ def test_dropped_reasoning_is_named_after_poor_read(before, read, codes, tmp_pat
     rollout.thought().call("c2").result("c2").count(104_000, 99_968)
     rollout.thought().message("assistant", "done").count(108_000, before)
     rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
-    path = tmp_path / "rollout.jsonl"
-    path.write_bytes(rollout.data())
+    path = written(tmp_path, rollout)
     findings = json.loads(lore("check", str(path), "--json").out)["findings"]
     assert [finding["code"] for finding in findings if finding["turn"] == 4] == codes
     assert_quick_judge_agrees(READ.open(str(path), Problems()).turns())
@@ -138,9 +148,7 @@ def test_read_up_to_dropped_reasoning_did_not_expire(read, code, tmp_path):
     )
     rollout.second += 608
     rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
-    path = tmp_path / "rollout.jsonl"
-    path.write_bytes(rollout.data())
-    assert only_finding(path)["code"] == code
+    assert only_finding(written(tmp_path, rollout))["code"] == code
 
 
 def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
@@ -196,11 +204,11 @@ def test_repeated_falls_are_one_finding_a_file(tmp_path):
 
 def of_turns(path):
     """Causes by turn, as `check` and `simulate` say them: code, tokens lost."""
-    checked = json.loads(lore("check", str(path), "--json").out)["findings"]
-    simulated = json.loads(lore("simulate", str(path), "--json").out)["turns"]
-    of_check = {finding["turn"]: (finding["code"], finding["lost_tokens"]) for finding in checked}
-    of_play = {turn["turn"]: (cause["code"], cause["lost_tokens"]) for turn in simulated for cause in turn["causes"]}
-    assert of_check == of_play
+    checked, simulated = (lore(command, str(path), "--json").json for command in ("check", "simulate"))
+    of_check = {finding["turn"]: (finding["code"], finding["lost_tokens"]) for finding in checked["findings"]}
+    assert of_check == {
+        turn["turn"]: (cause["code"], cause["lost_tokens"]) for turn in simulated["turns"] for cause in turn["causes"]
+    }
     return of_check
 
 
@@ -210,19 +218,14 @@ def test_unread_turn_after_unread_turn_is_reported(tmp_path):
     assert of_turns(path) == {2: ("LORE130", 17_000), 3: ("LORE130", 17_000)}
 
 
-@pytest.mark.parametrize(("start", "lost"), [(19_968, {4: 18_944, 5: 20_992}), (12_000, {4: 12_416, 5: 12_416})])
-def test_second_low_read_is_reported(start, lost, tmp_path):
-    """It missed the prompt before it; if reads did not reach the ends of prompts, as much as the first one missed."""
-    reads = [9_600, start, 21_888 if start > 16_000 else 17_408, 4_992, 4_992, 27_904]
+@pytest.mark.parametrize(("reads", "lost"), [
+    ([9_600, 19_968, 21_888, 4_992, 4_992, 27_904], {4: 18_944, 5: 20_992}),
+    ([9_600, 12_000, 17_408, 4_992, 4_992, 27_904], {4: 12_416, 5: 12_416}),  # none reached the end of a prompt
+    ([9_600, 19_968, 21_888, 0, 2_432, 8_064, 4_992, 31_872], {4: 23_936, 5: 23_552, 6: 19_840, 7: 24_960}),
+])  # fmt: skip
+def test_second_low_read_is_reported(reads, lost, tmp_path):
+    """It missed the prompt before it, also if it read more than its predecessor (stella#3690)."""
     path = log(tmp_path, [(30 * n, 20_000 + 2_000 * n, read) for n, read in enumerate(reads)])
-    assert of_turns(path) == {turn: ("LORE130", tokens) for turn, tokens in lost.items()}
-
-
-def test_read_of_head_alone_after_unread_turn_is_reported(tmp_path):
-    """It read more than its predecessor, and 23,552 tokens of its prompt not; so did the next ones (stella#3690)."""
-    reads = [9_600, 19_968, 21_888, 0, 2_432, 8_064, 4_992, 31_872]
-    path = log(tmp_path, [(30 * n, 20_000 + 2_000 * n, read) for n, read in enumerate(reads)])
-    lost = {4: 23_936, 5: 23_552, 6: 19_840, 7: 24_960}
     assert of_turns(path) == {turn: ("LORE130", tokens) for turn, tokens in lost.items()}
 
 
@@ -240,9 +243,7 @@ def test_smaller_read_after_whole_ones_missed_the_new_part(read, model, lost, tm
 def test_never_read_history_is_reported_without_number(tmp_path):
     path = log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0), (60, 22_000, 19_968)])
     assert of_turns(path) == {2: ("LORE130", 0)}
-    finding = only_finding(path)
-    assert finding["evidence"] == {"type": "nothing-read", "tokens": 20_000}
-    assert finding["message"].startswith("nothing was read, though the conversation continues a prompt of 20,000")
+    assert only_finding(path)["evidence"] == {"type": "nothing-read", "tokens": 20_000}
     assert "an unknown number of tokens in 1 cache break" in lore("check", str(path)).out
 
 
@@ -252,18 +253,15 @@ def test_cache_that_never_reads_is_one_break(tmp_path):
     assert "1 cache break:" in lore("check", str(path)).out
 
 
-def test_prompt_below_the_minimum_misses_nothing(tmp_path):
+def test_short_prompt_or_unknown_cache_misses_nothing(tmp_path):
     for whole, model in ((900, "gpt-5.4"), (4_000, "gemini-3.5-flash"), (6_000, "gemini-3-flash")):
         assert of_turns(log(tmp_path, [(0, whole, 0), (30, whole + 50, 0)], model)) == {}
+    assert of_turns(log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0)], "nobodys-9", "openai-chat")) == {}
 
 
 def test_pause_over_lifetime_explains_a_missing_read(tmp_path):
     path = log(tmp_path, [(0, 20_000, 17_024), (30, 21_000, 0), (9_000, 22_000, 0)])
     assert of_turns(path) == {2: ("LORE130", 17_024), 3: ("LORE128", 17_024)}
-
-
-def test_unknown_cache_has_no_findings(tmp_path):
-    assert of_turns(log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0)], "nobodys-9", "openai-chat")) == {}
 
 
 def asked_again(tmp_path, model, pause, url="https://api.openai.com/v1/chat/completions", **fields):

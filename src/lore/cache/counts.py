@@ -194,12 +194,14 @@ def hour_end(usage: Usage | None, before: int | None, lived: float | None = None
 def shortfall(previous: Turn, current: Turn) -> int | None:
     """Return how many tokens that the previous turn left in the cache the current one did not read, at least 0.
 
-    None if unknown, also if the previous request lets the provider run tools: its usage may sum several. Tokens left
-    in the cache are `cached` of a usage.
+    None if unknown, also if the previous request lets the provider run tools: its usage may sum several. Without
+    reported writes no more than all of a log's prompt that shrank could be read.
     """
-    available, read = cached(previous.usage), first_pass_read(current.usage)
+    available, usage, read = cached(previous.usage), current.usage, first_pass_read(current.usage)
     if available is None or read is None or (previous.basis is None and runs_tools(previous)):
         return None
+    if current.basis is not None and usage is not None and not bills_writes(previous):
+        available = min(available, prompt_tokens(usage.first_pass) or available)
     return max(0, available - read)
 
 
@@ -235,14 +237,17 @@ def bills_writes(turn: Turn) -> bool:
     return wrote is not None and (wrote > 0 or turn.dialect in BILLS_WRITES)
 
 
-# By the documentation of each cache; usage may round down by as much. GPT-5.5: 2,930 of 2,931 reads in Codex and pi.
+# By the documentation of each cache; usage may round down by as much. Logs of Codex and pi:
+# with GPT-5.5 4,956 of 4,956 reads, with GPT-5.6 (which reads to any breakpoint that a request sets) 1,813 of 1,813.
 _BLOCK_TOKENS = {"deepseek": 64, "moonshot": 256}
 
 
 def block_tokens(turn: Turn) -> int:
     """Return the tokens of a block of the cache of a turn's provider, 128 if unlisted; a part block is not cached."""
-    name = provider_of(turn.call.endpoint, turn.model, turn.dialect)
-    return 512 if "gpt-5.5" in (turn.model or "") else _BLOCK_TOKENS.get(name, 128)
+    name, model = provider_of(turn.call.endpoint, turn.model, turn.dialect), turn.model or ""
+    if turn.basis is not None and "gpt-5.6" in model:
+        return 1024
+    return 512 if "gpt-5.5" in model else _BLOCK_TOKENS.get(name, 128)
 
 
 _OWN_TOOLS = pattern(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')

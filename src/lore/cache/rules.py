@@ -292,6 +292,7 @@ _MULTIPLES = ("write", "write_5m", "write_1h", "read", "read_implicit", "input",
 _WHOLE: dict[str, tuple[str, ...]] = {
     "tokens": (
         "minimum_tokens", "minimum_implicit", "minimum_least", "block_tokens", "cache_reuse", "checkpoint_step",
+        "read_step",
     ),
     "positions": ("lookback",), "breakpoints": ("max_breakpoints", "compared_breakpoints"),
     "requests": ("requests_per_minute",), "checkpoints": ("checkpoints",),

@@ -182,9 +182,8 @@ class TranscriptChain:
         new_positions = 0
         if last is not None and self._breakpoints:
             new_positions = grown.positions if last.entries == start else history.positions_after(last, at)
-        drops_thinking = grown.has_thinking and (
-            not self._breakpoints or self._rules.flag("drops_thinking", *self._key)
-        )
+        row = self._rules.find("drops_thinking", *self._key)  # without one, caches that have no breakpoints do
+        drops_thinking = grown.has_thinking and (not self._breakpoints if row is None else bool(row.value))
         signals = self._signals.observe(
             turn, history, grown, start, version=self._client.rpartition(" ")[2], is_extended=is_extended,
             drops_thinking=drops_thinking,
@@ -276,8 +275,8 @@ class TranscriptChain:
         if prefix.tokens is None:
             return replace(UNKNOWN, reason=prefix.reason)
         tokens, reason = self._expected_read(prefix.tokens)
-        block = int(self._number("block_tokens") or 1)  # tokens that are read at a time
-        read = min(tokens, expected) // block * block
+        read = min(tokens, expected)
+        read = read if reason == "no-sign" else self._whole_steps(read)
         # if writes are not charged, everything that is not read is uncached, although it may be cached from then on
         uncached = min(self._uncached, expected - read) if self._bills_writes else expected - read
         write = expected - read - uncached
@@ -287,6 +286,17 @@ class TranscriptChain:
         is_soon = state.pause is not None and state.pause <= SOON  # then an older entry may be served
         is_sure = prefix.is_sure and not is_soon and not is_guessed
         return Prediction(read, write, uncached, "rule" if is_sure else "ceiling", reason, hour)
+
+    def _whole_steps(self, tokens: int) -> int:
+        """Return the most tokens, at most `tokens`, that are read in whole steps or blocks.
+
+        Clients differ in the place of the first step, which the latest read shows, except in caches with random reads:
+        with GPT-5.5 in Codex all 4,196 reads were 384 tokens and whole steps of 512, in pi all 760 reads whole steps.
+        """
+        step, block = int(self._number("read_step") or 0), int(self._number("block_tokens") or 1)
+        is_random = self._where.provider in fall_table().random
+        first = (self._history.latest_read or 0) % step if step and not is_random else 0
+        return max(0, (tokens - first) // (step or block) * (step or block) + first)
 
     def _expected_read(self, cached: int) -> tuple[int, str]:
         """Return the tokens that are read, and why: `cached`, unless a signal or a hidden request changes it.
@@ -325,9 +335,10 @@ class TranscriptChain:
         if is_far and not lookback_rule(self._turn.at).runs:  # each block counts
             yield history.head, "lookback"
         if state.implicit and provider in fall_table().random:
-            yield history.head if history.latest_read is None else history.latest_read, "no-sign"
-        elif self._flag("reads_output") and sum(self._repeats) >= _REPEATS:
-            yield history.latest_read or 0, "no-sign"
+            steps = 0 if self._number("read_step") is None else self._whole_steps(state.prefix.tokens or 0)
+            yield max(steps, history.head if history.latest_read is None else history.latest_read), "no-sign"
+        elif sum(self._repeats) >= _REPEATS and (self._flag("reads_output") or history.latest_read is None):
+            yield history.latest_read or 0, "no-sign"  # writes are lost, or nothing was ever read
 
     # the usage
 

@@ -181,12 +181,14 @@ def _digest(message: _SweMessage) -> int:
     return hash((message.role, *texts, *calls))
 
 
+_LONGEST_NAME = 200  # characters of a provider's name
 _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
 
 
 class _MiniResponse(Struct, frozen=True):
     id: str = ""
     model: str = ""
+    provider: str = ""  # who answered behind a router
     created: Raw = NULL
     usage: Raw = NULL
 
@@ -277,7 +279,8 @@ class MiniSweAgent(DocumentReader):
         session = self.session
         session.counter.asked_at = session.counter.asked_at or stamp_of(response.created)
         thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
-        session.start_turn(None)
+        router = mask_credentials(response.provider)[:_LONGEST_NAME]
+        session.start_turn(None, e.Call(answered_by=router) if router else None)
         if blocks := (*thinking, *blocks_in(message.content)):
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(message.tool_calls or ()):

@@ -112,6 +112,14 @@ def test_assistant_messages_are_requests():
     assert (second.turn, second.at) == (2, "2023-11-14T22:13:34.500Z")  # the time of the last result
 
 
+def test_router_names_who_answered():
+    message = answer(1, usage(9, 0))
+    message["extra"]["response"]["provider"] = "Google AI Studio"
+    (turn,) = (found for found in read(trajectory(TASK, message)) if isinstance(found, e.TurnStarted))
+    assert turn.call is not None
+    assert turn.call.answered_by == "Google AI Studio"
+
+
 def test_usage_separates_cached_input():
     bills = [found.usage for found in read(RUN) if isinstance(found, e.TurnCompleted)]
     client = "mini-swe-agent 2.2.7"

@@ -350,7 +350,10 @@ class LoggedChanges:
             return turn
         before, after = counts.prompt_tokens(previous.usage), counts.prompt_tokens(turn.usage)
         compactions = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
-        if compactions and after >= before >= _LONG:
+        read, left = counts.first_pass_read(turn.usage) or 0, counts.cached(previous.usage) or 0
+        # a part is read after no pause: that shows the compaction, however much the next message added
+        is_sent = (counts.pause_between(previous, turn) or 0) <= counts.FIVE_MINUTES and 0 < read < left - counts.DROP
+        if compactions and after >= before >= _LONG and not is_sent:
             self.delayed = compactions
             return replace(turn, changes=tuple([change for change in turn.changes if change not in compactions]))
         if self.delayed and after and (after < before - counts.DROP or compactions):

@@ -263,9 +263,11 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
     # a log does not show breakpoints: its prompt is not made for that
     may_lack = previous.fidelity in ("wire", "parsed") and not counts.bills_writes(previous)
     is_unmarked = may_lack and needs_breakpoints(previous) and not previous.prompt.has_breakpoints
-    if nothing_cached and is_unmarked:
+    # a log whose requests before and after a compaction read nothing, as those of servers that report no reads
+    is_silent = previous.basis is not None and any(cause.code == Code.COMPACTION for cause in pair.causes)
+    if nothing_cached and (is_unmarked or is_silent):
         causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
-        return replace(pair, causes=tuple(causes))
+        return replace(pair, causes=tuple(causes), uncacheable=is_silent)
     if counts.cached(previous.usage) and counts.prompt_tokens(previous.usage) < least_cached(state.rules(), previous):
         return pair
     for turn, size in ((previous, pair.bytes.previous), (pair.current, pair.bytes.current)):

@@ -43,6 +43,7 @@ SHRANK = 1_000  # tokens: a prompt that shrank by more had tool results removed,
 _UNCOUNTED = 2_500  # tokens that Gemini counts in some requests alone, in addition to thoughts
 _WITHOUT_REASONING = 0.95  # of a prompt that is left at least if it lacks reasoning (6 of 6 in GLM-5.1: 0.96 to 0.99)
 _WHOLE = 0.9  # the share of a conversation's texts from which on a request for a summary sends all of it
+_ONLY_WITH_BREAKPOINTS = frozenset(("interrupt", "permission-mode"))  # in Codex 7 of 31 fell, 181 of 730 without them
 _SETTERS = frozenset(("/effort", "/model", "/config", "/clear"))  # commands after which a user's own choice may differ
 _LEAST_BYTES = 2  # of a token of a tool's result
 _SHRANK_AT_ALL = 128  # tokens: a log's prompt that shrank by more had something removed, as a history only grows
@@ -231,8 +232,7 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
     if current.basis is not None or find_provider_edit(facts) is not None:
         return None
     fewer = counts.prompt_tokens(previous.usage) - counts.prompt_tokens(current.usage and current.usage.first_pass)
-    params = current.prompt.params
-    management = params.get("context_management", b"")
+    params, management = current.prompt.params, current.prompt.params.get("context_management", b"")
     may_shorten = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
     is_cut = fewer > counts.TOLERANCE_TOKENS and facts.overlap.is_covered and may_shorten
     return e.EditedByProvider("cut", tokens=fewer) if is_cut else None
@@ -247,7 +247,7 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
     A slash command may bring an effort of its own: `/code-review medium`. The next prompt is back at the session's.
     """
     sign, command = facts.sign(name), facts.sign("slash-command") if name == "effort" else None
-    if sign is None:
+    if sign is None or (facts.is_implicit and name in _ONLY_WITH_BREAKPOINTS):
         return None
     names = (*sign.names, *sign.removed)
     if command is not None and not names and not _SETTERS & {*command.names}:
@@ -345,9 +345,10 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     tolerance = max(counts.DROP, counts.TOLERANCE_SHARE * dropped.read_if_moved)
     if (excess < -tolerance) != is_missed:
         return None
-    after = (counts.cached(facts.previous.usage) or 0) - dropped.read_if_moved if is_missed else 0
+    after = max(0, (counts.cached(facts.previous.usage) or 0) - dropped.read_if_moved) if is_missed else None
     exact = abs(excess) <= tolerance and read >= (state.shared_head or 0) + counts.DROP
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, exact, max(0, after) or None)
+    tokens = read if excess > tolerance else dropped.read_if_moved  # the known place is an earlier one
+    return e.ReasoningDropped(dropped.entries, tokens, exact, after or None)
 
 
 _REASONING = (b'"reasoning_content"', b'"reasoning"', b"<think>")

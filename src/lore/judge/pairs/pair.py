@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
+from lore.cache.log_branches import cache_key
 from lore.cache.rules import DatedRules, Price, least_cached
 from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
 from lore.judge.requests.request_laws import needs_breakpoints
@@ -361,7 +362,7 @@ def limit_rebilled(
     if readable > (read or 0) and codes & _NOT_BY_PROMPT:
         return readable - (read or 0)  # what follows it could not be read anyway
     most = counts.prompt_tokens(None if usage is None else usage.first_pass)
-    is_same = current.is_rebuilt and previous.model == current.model  # each model counts tokens in its own way
+    is_same = current.is_rebuilt and cache_key(previous) == cache_key(current)  # each of them counts in its own way
     has_shrunk = is_same and 0 < most < counts.sent_tokens(previous.usage)
     if not has_shrunk and (codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes):
         return None
