@@ -180,6 +180,7 @@ def _shorten(raw: bytes | None) -> str | None:
     """Return the beginning of a value, credentials masked; None if it was left out."""
     if raw is None:
         return None
-    text = printable(text_of(raw) if raw[:1] == b'"' else raw[:MASKED_BYTES].decode("utf-8", "replace"))
+    text = text_of(raw) if raw[:1] == b'"' else " ".join(raw[:MASKED_BYTES].decode("utf-8", "replace").split())
+    text = printable(text)
     masked = mask(text[:MASKED_BYTES])
     return masked if len(masked) <= _SHOWN_CHARACTERS else masked[:_SHOWN_CHARACTERS] + "…"
