@@ -32,7 +32,12 @@ from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix import purpose
 from lore.prefix.blocks import block_of, message_start
 from lore.prefix.likeness import (
-    has_grown_text, has_kept_system, has_same_head, is_model_message, is_nearly_equal, mark_answers,
+    has_grown_text,
+    has_kept_system,
+    has_same_head,
+    is_model_message,
+    is_nearly_equal,
+    mark_answers,
 )  # fmt: skip
 from lore.prefix.overlap import has_same_content
 from lore.prefix.volatile import find_topic, find_volatile_word
