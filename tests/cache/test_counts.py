@@ -107,7 +107,7 @@ def test_ollama_images_have_tokens_that_bytes_do_not_show():
     assert not too_few_tokens(turn(parsed(asked, "openai-chat"), usage=Usage(uncached_tokens=8)))
 
 
-@pytest.mark.parametrize(("member", "is_doubted"), [("reasoning", False), ("reasoning_content", False), ("note", True)])
+@pytest.mark.parametrize(("member", "is_doubted"), [("reasoning", False), ("thinking", False), ("note", True)])
 def test_reasoning_that_a_template_drops_has_no_tokens(member, is_doubted):
     answer = {"role": "assistant", "content": "Yes.", member: "The user asks if it is. " * 150}
     asked = {"model": "qwen3", "messages": [{"role": "user", "content": "Is it?"}, answer]}

@@ -140,7 +140,13 @@ def test_body_without_sign_of_sending_is_ignored():
 def test_record_without_body_is_a_problem(odd):
     values = read(LINES + dumps(odd) + b"\n")
     assert values[-1].code == "LORE210"
-    assert len(read(LINES + dumps({"input": None, "id": "s1"}) + b"\n")) == len(values) - 1
+    for span in ({"input": None, "id": "s1"}, {"input": {"path": "a.py"}, "type": "TOOL"}):
+        assert len(read(LINES + dumps(span) + b"\n")) == len(values) - 1
+
+
+def test_span_that_keeps_roles_alone_is_no_request():
+    span = {"input": {"model": "gpt-5.4", "messages": [{"role": "user"}], "stream": True}, "output": ANSWER}
+    assert read(LINES + dumps(span) + b"\n")[-1].code == "LORE210"
 
 
 RESPONSES = {"model": "gpt-5", "input": [{"role": "user", "content": "x"}]}

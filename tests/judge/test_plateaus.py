@@ -132,6 +132,7 @@ def test_plateau_needs_growth_of_two_blocks(grown, is_found):
     talk(0, 3_968, 3_968, 3_968, grown=40),  # the prompt grew by less than a block each
     talk(0, 3_328, None, 3_328, 3_328),  # a usage is missing
     talk(0, 0, 0, 0, 0, write=900),  # a cache that bills writes: see LORE305
+    talk(0, 0, 0, fields={"model": lambda number: f"gpt-5.{number}"}),  # each model has a cache of its own
 ])  # fmt: skip
 def test_other_reads_are_no_plateau(turns):
     assert "LORE307" not in chain_codes(turns)

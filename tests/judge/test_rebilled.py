@@ -55,6 +55,8 @@ def test_history_in_one_text_is_no_rewind(tmp_path, closing):
     verdicts, _ = judged(tmp_path, *calls)
     (cause,) = verdicts[-1].causes
     assert (cause.code, cause.kind, cause.evidence.fix_detail()) == ("LORE100", "waste", "history")
+    verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 2200)), calls[1])  # the answer is not recorded
+    assert break_codes(verdicts[-1]) == ["LORE100"]
 
 
 @pytest.mark.parametrize(("read", "lost"), [(9_216, 6_700), (0, 6_700), (4_096, 6_700)])

@@ -105,7 +105,15 @@ def test_thinking_switched_for_a_skill_has_own_fix():
     assert "plan" in fix_of("LORE120", "author", None, evidence.fix_detail())
 
 
-@each("answer, fix", [("401): no key", "key"), ("404): no model", "name"), ("400): content filter", "text")])
+@each(
+    "answer, fix",
+    [
+        ("401): no key", "key"),
+        ("404): no model", "name"),
+        ("400): content filter", "text"),
+        ("400): API key not valid", "key"),
+    ],
+)
 def test_fix_of_refusal_follows_its_status(answer, fix):
     refusal = Damage(f"x refused a request (HTTP {answer}")
     assert fix in fix_of("LORE231", "author", detail=refusal.fix_detail())

@@ -244,6 +244,12 @@ def test_unknown_member_of_a_field_is_content():
     assert fields({}, {"output_config": {"mine": 1}}) == [other]
 
 
+def test_change_deep_inside_a_field_is_shown():
+    before, after = ({"type": "json_schema", "name": "answer", "schema": {"title": "x" * 40 + end}} for end in "ab")
+    (evidence,) = fields({"response_format": before}, {"response_format": after}, dialect="openai-chat")
+    assert (evidence.before, evidence.after) == tuple([f'…{"x" * 20}{end}"}}}}' for end in "ab"])
+
+
 @pytest.mark.parametrize("characters_before", [0, 50, 56])
 def test_credential_in_a_field_is_masked(characters_before):
     (evidence,) = fields({}, {"context_management": "x" * characters_before + " ghp_" + "a1B2" * 8})

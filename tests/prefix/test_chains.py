@@ -165,6 +165,10 @@ CONTINUED = {
 }  # fmt: skip
 SEPARATE = {
     "same task again": [body(user("task"), model("one"), user("go")), body(user("task"), model("two"), user("no"))],
+    "same task again on another day": [
+        body("task", user(day), model(tool_use(call_id=call)), user(tool_result(call_id=call)))
+        for day, call in (("Monday", "toolu_01ReadTheFile4"), ("Friday", "toolu_02ReadAnother7"))
+    ],
     "a short answer in common": [body("a", assistant("Done."), "b"), body("x", assistant("Done."), "y")],
     "an answer under another system prompt": [
         body("a", assistant(LONG), "b"), body("x", assistant(LONG), "y", system="Another agent."),

@@ -353,7 +353,7 @@ _MOST_COUNTED = 16_384  # tokens: a mock answers with a small count, so prompts 
 # `reasoning_content`; DeepSeek R1: 33 for 3,328, all of an answer up to `</think>`), may remove it, and not bill it.
 _UNBILLED = pattern(
     rb'"type"\s*:\s*"(?:thinking|redacted_thinking|reasoning)"|hought_?[sS]ignature"|"encrypted_content"'
-    rb'|"reasoning(?:_content|_details)?"\s*:\s*["\[]|(?:<|\\u003[cC])\\?/think'
+    rb'|"(?:reasoning(?:_content|_details)?|thinking)"\s*:\s*["\[]|(?:<|\\u003[cC])\\?/think'
 )
 
 

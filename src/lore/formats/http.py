@@ -463,13 +463,19 @@ FIELDS = frozenset((
 ))  # fmt: skip
 
 
+_NO_CONTENT = pattern(rb'\[\s*\{\s*"role"\s*:\s*"\w+"\s*\}')  # of messages in a span without their contents
+
+
 def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
     """Return whether an object is a request body; `is_call`: it went to a model's endpoint.
 
     Its messages have roles (Gemini's have parts, items of the Responses API have types).
     """
     if "messages" in members:
-        return (is_call or any(sign in members for sign in _SIGNS)) and _begins_with(members["messages"], ("role",))
+        is_sent = is_call or (
+            any(sign in members for sign in _SIGNS) and _NO_CONTENT.match(members["messages"]) is None
+        )
+        return is_sent and _begins_with(members["messages"], ("role",))
     if not is_call and any(key in members for key in KEPT):
         return False
     if "contents" in members:

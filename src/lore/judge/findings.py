@@ -102,7 +102,8 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
     for cause in pair.causes:
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
-        where = None if cause.code in _WITHOUT_PLACE or cause.section == "parameters" else _place_of(pair, cause)
+        section = CODES[cause.code].section or cause.section
+        where = None if cause.code in _WITHOUT_PLACE or section == "parameters" else _place_of(pair, cause)
         tokens, source = lost_tokens(pair, cause)
         dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
         also = [
@@ -114,7 +115,7 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
         bare = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.current.line, chain=pair.current.chain,
             turn=pair.current.number, dialect=pair.current.dialect,
-            section=CODES[cause.code].section or cause.section or (where and where.section),
+            section=section or (where and where.section),
             json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
             lost_bytes=cause.lost, lost_tokens=tokens, lost_dollars=dollars, tokens=source,
             fidelity=pair.current.fidelity, strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers,

@@ -20,6 +20,7 @@ from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.providers import provider_of
 from lore.model.turn import Call, Prompt
+from lore.model.vector import common_prefix
 from lore.prefix.blocks import drop_empty_members
 from lore.prefix.overlap import MASKED_BYTES
 
@@ -93,7 +94,7 @@ _SETTINGS: dict[str, Setting] = {
     Code.OUTPUT_SCHEMA_CHANGED: "output-schema",
 }
 _RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste": 2, None: 2}
-_SHOWN_CHARACTERS = 60  # of a value
+_SHOWN_CHARACTERS, _SHOWN_BEFORE = 60, 20  # of a value; of them those before a difference
 
 
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
@@ -120,7 +121,7 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
         code = _FIELDS.get(path) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
         shown, unknown_member = (path, None) if path in _FIELDS else (field, member)
         level = costs.get(path) or costs.get(code, "unknown")
-        evidence = ParameterChanged(shown, _shorten(old), _shorten(new), _SETTINGS[code], family, level, unknown_member)
+        evidence = ParameterChanged(shown, *_shorten(old, new), _SETTINGS[code], family, level, unknown_member)
         all_causes.append(_cause_of(code, path, evidence, current))
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
     if None not in (previous_call.betas, current_call.betas) and betas != new_betas:
@@ -176,10 +177,25 @@ def _cause_of(code: str, path: str, evidence: ParameterChanged | BetasChanged, c
     return Cause(code, section, evidence, position, kind, path)
 
 
-def _shorten(raw: bytes | None) -> str | None:
-    """Return the beginning of a value, credentials masked; None if it was left out."""
-    if raw is None:
+def _shorten(old: bytes | None, new: bytes | None) -> tuple[str | None, str | None]:
+    """Return the beginnings of two values, credentials masked; if they are equal, both from where they differ.
+
+    None if a value was left out.
+    """
+    before, after = (None if raw is None else _text_of(raw) for raw in (old, new))
+    shared = common_prefix(before or "", after or "")
+    start = shared - _SHOWN_BEFORE if shared >= _SHOWN_CHARACTERS else 0
+    return _cut(before, start), _cut(after, start)
+
+
+def _text_of(raw: bytes) -> str:
+    """Return a value in one line, as much of it as is masked at once."""
+    text = text_of(raw) if raw[:1] == b'"' else " ".join(raw[:MASKED_BYTES].decode("utf-8", "replace").split())
+    return mask(printable(text)[:MASKED_BYTES])
+
+
+def _cut(text: str | None, start: int) -> str | None:
+    if text is None:
         return None
-    text = printable(text_of(raw) if raw[:1] == b'"' else raw[:MASKED_BYTES].decode("utf-8", "replace"))
-    masked = mask(text[:MASKED_BYTES])
-    return masked if len(masked) <= _SHOWN_CHARACTERS else masked[:_SHOWN_CHARACTERS] + "…"
+    end = start + _SHOWN_CHARACTERS
+    return ("…" if start else "") + text[start:end] + ("…" if len(text) > end else "")

@@ -136,10 +136,17 @@ def mark_answers(segments: Iterable[Segment]) -> Iterator[tuple[Segment, bool]]:
 def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
     """Return whether two prompts differ from an answer of the model on, and most of what follows differs.
 
-    The same task that is run again gets another answer; a history that is rewritten keeps the rest. `shared` is the
-    number of their equal leading message segments, less than the previous prompt has.
+    The same task that is run again gets other answers; a history that is rewritten keeps the rest. If they differ
+    before an answer, or neither is longer, all answers have to differ. `shared` is the number of their equal leading
+    message segments, less than the previous prompt has.
     """
-    if not is_model_message(previous.messages[message_start(previous, shared)]):
+    start = message_start(previous, shared)
+    is_answer = is_model_message(previous.messages[start])
+    if not is_answer or len(previous.messages) == len(current.messages):
+        before, after = (answer_keys(side, start) for side in (previous, current))
+        if before and after and before.isdisjoint(after):
+            return True
+    if not is_answer:
         return False
     # by text: many clients write the marked last message as a block, and later as a plain text
     before, after = (

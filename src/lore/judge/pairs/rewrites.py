@@ -31,7 +31,14 @@ from lore.model.limits import USER_SEGMENTS
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix import purpose
 from lore.prefix.blocks import block_of, message_start
-from lore.prefix.likeness import has_kept_system, has_same_head, is_model_message, is_nearly_equal, mark_answers
+from lore.prefix.likeness import (
+    has_grown_text,
+    has_kept_system,
+    has_same_head,
+    is_model_message,
+    is_nearly_equal,
+    mark_answers,
+)  # fmt: skip
 from lore.prefix.overlap import has_same_content
 from lore.prefix.volatile import find_topic, find_volatile_word
 
@@ -111,6 +118,8 @@ def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool 
     if any(map(is_model_message, new)) or any(map(is_model_message, removed)) == is_edit or (is_edit and removed[1:]):
         return None
     if not _contents(previous, start).isdisjoint(_contents(current, start)):
+        return None
+    if not start and has_grown_text(previous, current):  # a program adds to the only text
         return None
     return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed)), len(previous.head) + begin)
 

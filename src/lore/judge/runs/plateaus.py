@@ -123,7 +123,7 @@ class Plateaus:
         least = least_cached(self._rules(), turn)
         if laws.needs_breakpoints(turn) and minimum_tokens(self._rules(), turn) is None:
             least = laws.UNPUBLISHED
-        if not read and repeated < least:
+        if turn.prompt.model != previous.prompt.model or (not read and repeated < least):
             return  # nothing could be read
         if current is None or (abs(read - current.level) >= block and not _is_scattered(turn, current, read, repeated)):
             current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS), header=True)
