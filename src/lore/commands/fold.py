@@ -57,7 +57,9 @@ def run(options: FoldOptions) -> int:
     else:
         write(result, items, common.out(options.color), title="pruned by compaction" if options.pruned else "")
     rows = len(result.timeline) or len(result.turns)
-    return common.exit_code(list_unjudged(result.problems, rows, has_findings=False), judged=rows)
+    unread = list_unjudged(result.problems, rows, has_findings=False)
+    common.name_unjudged(unread, "not read", verbose=options.verbose)
+    return common.exit_code(unread, judged=rows)
 
 
 class Folded(NamedTuple):
