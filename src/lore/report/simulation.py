@@ -97,8 +97,7 @@ def write_simulated(
         for note in result.notes if verbose or out.is_page else count_notes(result.notes):
             out.print(line((f"note: {note}", "dim")))
     if measured is not None and (view := engine_measures()) is not None:
-        for text in view.lines(measured, every=every):
-            out.print(text)
+        view.write(measured, out, every=every)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     extent = f"{counted(result.totals.problems, 'problem')} in the recordings"
@@ -422,8 +421,7 @@ def engine_measures() -> Any:
       file that measures nothing. The logs have `cache` (the cache of all of them, else None) and `play()`, which begins
       the comparison with one simulation: its `follow(recording, played)` yields the played turns of a recording
       unchanged, its `result()` returns the `MeasuredResult`, or UNSET without logs.
-    - `lines(result, every=...)`: lines for a terminal; of requests every one, else those that differ.
-    - `block(result)`: the same as a `PageBlock`.
+    - `write(result, out, every=...)`: writes the result; of requests every one, else those that differ.
     """
     for point in entry_points(_GROUP):
         try:
