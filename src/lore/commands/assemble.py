@@ -46,7 +46,7 @@ from lore.run.outputs import Append, appending
 class AssembleOptions(common.CommonOptions, frozen=True):
     """The options of `lore assemble`."""
 
-    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`; PATH#N names a turn."]
+    session: Annotated[str, "SESSION", "A session log, a stored session (URL#ID), or `-`; PATH#N names a turn."]
     turn: Annotated[int | None, "Which turn of the main chain; default: the last."] = None
     every: Annotated[bool, "--all", "Every turn as a delta, one line each; a reset writes the whole prompt."] = False
     full: Annotated[bool, "With --all: whole bodies, one line a turn."] = False

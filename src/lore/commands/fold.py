@@ -27,7 +27,7 @@ from lore.run.rules import packaged
 class FoldOptions(common.CommonOptions, frozen=True):
     """The options of `lore fold`."""
 
-    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`."]
+    session: Annotated[str, "SESSION", "A session log, a stored session (URL#ID), or `-`."]
     at: Annotated[int | None, "The timeline as this turn's request was sent."] = None
     pruned: Annotated[bool, "Show what compactions pruned instead."] = False
     unpruned: Annotated[bool, "Show everything, compactions as dividers only."] = False

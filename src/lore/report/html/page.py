@@ -215,7 +215,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     if len(result.agents) > 1:
         blocks += capture(partial(overview.write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):
-        blocks += capture(partial(overview.write_groups, result.groups, result.by), f"By {result.by} ({len(result.groups):,})")
+        blocks += capture(
+            partial(overview.write_groups, result.groups, result.by), f"By {result.by} ({len(result.groups):,})"
+        )
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
     limits = (overview.describe_missing_cost(result.total), *result.notes)
     if result.inherited is not None:
