@@ -315,12 +315,12 @@ def test_usage_contradicting_bodies_saves_nothing(changes):
     assert "not simulated: breakpoints=auto in 3 turns whose bills contradict their bodies (LORE303)" in notes
 
 
-def both() -> str:
+def both(*more) -> str:
     """Two requests whose system prompt and tools changed at once."""
     return capture(
         (body("one", system=f"Today is 2026-09-01. {LONG}", tools=TOOLS), usage(0, 5000), 0),
-        (body("one", "1", "two", system=f"Today is 2026-09-02. {LONG}", tools=TOOLS[:1]), usage(0, 5100), 60),
-    )
+        (body("one", "1", "two", system=f"Today is 2026-09-02. {LONG}", tools=TOOLS[:1]), usage(0, 5100), 60), *more,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", [(), ("cause=LORE101,LORE103",)])
@@ -336,6 +336,12 @@ def test_causes_saving_only_together_are_ranked_together(changes):
         "cause=LORE101,LORE103: 4,9"
     )  # all cached tokens except those of the tools
     assert "(5,000 tokens re-billed less, in 1 turn)" in lore("simulate", both()).out
+
+
+def test_combined_causes_show_what_they_save_beyond_parts():
+    """Their sum counted the saving of the date twice."""
+    last = body("one", "1", "two", "3", system=f"Today is 2026-09-03. {LONG}", tools=TOOLS[:1]), usage(0, 5200), 120
+    assert "all of LORE101, LORE103: saves $0.0286 more" in lore("simulate", both(last), "--what-if").out
 
 
 def test_what_if_cause_requires_a_code():

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lore.judge.findings import finding
 from lore.model.cause import Place
 from lore.model.differences import TextChanged
-from lore.model.evidence import OverBudget, ProviderSaid
+from lore.model.evidence import OverBudget, ProviderSaid, ReadFell
 from lore.model.results import DiffResult, DiffSide, PromptLengths, UsageResult
 from lore.report.console import Console
 from lore.report.diff import DiffWriter
@@ -112,6 +112,7 @@ def test_fix_that_only_records_is_headed_as_a_search():
     possible = finding("LORE117", Place("a.jsonl"), ProviderSaid("messages_changed"), kind="unattributable")
     assert format_fix(possible)[0] == "to find the cause"
     assert format_fix(moved(2))[0] == "fix (agent author)"
+    assert format_fix(finding("LORE130", Place("a.jsonl"), ReadFell(900, 1_000, 100)))[0] == "what you can do"
 
 
 LENGTHS = PromptLengths(1_000, 1_100, 1_000, 4, 0, 1_000)

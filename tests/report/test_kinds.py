@@ -220,7 +220,7 @@ def test_long_recording_hides_no_other_annotation():
     lines = text("github", checked(*long, found(path="b.jsonl", message="moved"))).splitlines()
     assert len(lines) == 2
     assert "line=2," in lines[0]
-    assert "::turns 2, 3, 4, 5, 6, 7 and 32 more of agent-1, of which turn 2: m2. 779 tokens " in lines[0]
+    assert "::turns 2, 3, 4, 5, 6, 7 and 32 more of agent-1 (shown: turn 2): m2. 779 tokens " in lines[0]
     assert "file=b.jsonl," in lines[1]
 
 

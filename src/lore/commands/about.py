@@ -95,6 +95,7 @@ def explain(
     code: Annotated[
         str | None,
         typer.Argument(
+            metavar="CODE",
             help="A code (LORE101), its beginning, a name, or a word of the output; without one, all codes.",
             autocompletion=_codes,
         ),
@@ -226,7 +227,10 @@ def _linked(link: re.Match[str]) -> str:
 
 def guide(
     topic: Annotated[
-        str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=topics)
+        str | None,
+        typer.Argument(
+            metavar="TOPIC", help="A page, or a command; without one, the list of pages.", autocompletion=topics
+        ),
     ] = None,
     color: flags.Colour = None,
 ) -> int:
@@ -312,7 +316,9 @@ def schema(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="diff-prefix, check, fold, assemble-all, …; without one, all names.", autocompletion=_schema_names
+            metavar="NAME",
+            help="diff-prefix, check, fold, assemble-all, …; without one, all names.",
+            autocompletion=_schema_names,
         ),
     ] = None,
 ) -> int:

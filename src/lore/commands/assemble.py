@@ -37,7 +37,7 @@ from lore.recording.corpus import Name
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
-from lore.report.console import Console, align_columns, line
+from lore.report.console import Cell, Console, TableColumn, line, write_table
 from lore.report.plain import counted, list_unrecorded, prompt_notes, turn_of
 from lore.run.arguments import read_completion
 from lore.run.outputs import Append, appending
@@ -46,7 +46,7 @@ from lore.run.outputs import Append, appending
 class AssembleOptions(common.CommonOptions, frozen=True):
     """The options of `lore assemble`."""
 
-    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`; PATH#N names a turn."]
+    session: Annotated[str, "SESSION", "A session log, a stored session (URL#ID), or `-`; PATH#N names a turn."]
     turn: Annotated[int | None, "Which turn of the main chain; default: the last."] = None
     every: Annotated[bool, "--all", "Every turn as a delta, one line each; a reset writes the whole prompt."] = False
     full: Annotated[bool, "With --all: whole bodies, one line a turn."] = False
@@ -336,8 +336,10 @@ def describe(assembly: Assembly, rules: Rules) -> results.AssembleExplanation:
     )  # fmt: skip
 
 
-_HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
-_RIGHT = (0, 3)  # columns of numbers
+_COLUMNS = (
+    TableColumn("", right=True), TableColumn("section"), TableColumn("path"), TableColumn("bytes", right=True),
+    TableColumn(""), TableColumn("breakpoint"), TableColumn("origin"),
+)  # fmt: skip
 
 
 def write_explanation(result: results.AssembleExplanation, out: Console) -> None:
@@ -346,9 +348,7 @@ def write_explanation(result: results.AssembleExplanation, out: Console) -> None
     turn = f"no turn yet{chain}" if result.turn is None else turn_of(result.turn, result.chain)
     model = result.model or "no model"
     out.print(line((f"{result.session}  {turn}", "bold"), f"  {result.dialect}, {model}, tail {result.tail}"))
-    styles = ["bold", *("" if segment.stable else "yellow" for segment in result.segments)]
-    for text, style in zip(align_columns([_HEADER, *map(_row, result.segments)], _RIGHT), styles, strict=True):
-        out.print(line((text, style)))
+    write_table(_COLUMNS, list(map(_row, result.segments)), out)
     sizes = f"{counted(result.stable_bytes, 'byte')} stable, {counted(result.tail_bytes, 'byte')} volatile"
     out.print(line(f"{counted(len(result.segments), 'segment')}: {sizes}"))
     for omitted in result.omitted:
@@ -391,7 +391,8 @@ _DONE = {
 }  # fmt: skip
 
 
-def _row(segment: results.SegmentResult) -> tuple[str, ...]:
+def _row(segment: results.SegmentResult) -> tuple[Cell, ...]:
     breakpoint = "" if segment.breakpoint is None else bytes(segment.breakpoint).decode("utf-8", "replace")
-    kind, origin = "stable" if segment.stable else "volatile", segment.origin or ""
-    return str(segment.number), segment.section, segment.path, f"{segment.bytes:,}", kind, breakpoint, origin
+    kind = "stable" if segment.stable else ("volatile", "yellow")
+    number, size = str(segment.number), f"{segment.bytes:,}"
+    return number, segment.section, segment.path, size, kind, breakpoint, segment.origin or ""

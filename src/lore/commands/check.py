@@ -38,7 +38,7 @@ class CheckOptions(Struct, frozen=True):
 
     paths: Annotated[
         list[str] | None,
-        "paths",
+        "PATH...",
         "Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: this project's logs or all.",
     ] = None
     last: flags.Last = False
@@ -75,7 +75,7 @@ def run(options: CheckOptions) -> int:
 
     Exit code 1 if a finding is an error: waste, damage that makes verdicts wrong, an exceeded budget; 2 if a setting is
     wrong, or no input could be judged; 3 if some input could not be judged, and the others were. `lore explain CODE`
-    says what a finding means.
+    says what a finding means. --report parquet=FOLDER writes tables (lore guide tables).
 
     Settings are in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste (lists of
     codes, their beginnings or names), max_tail_tokens; and budgets, judged whatever is selected: min_reuse, max_breaks,

@@ -55,7 +55,7 @@ FORMATS = ("lore", "bodies")
 class ConvertOptions(Struct, frozen=True):
     """The options of `lore convert`."""
 
-    session: Annotated[str, "session", "A session log, a stored session (URL#ID), recorded requests, or `-`."]
+    session: Annotated[str, "SESSION", "A session log, a stored session (URL#ID), recorded requests, or `-`."]
     to: Annotated[str | None, "What to write: lore (a session's log), bodies (requests, one a line)."] = None
     deltas: Annotated[
         str | None,

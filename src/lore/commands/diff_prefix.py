@@ -51,10 +51,10 @@ from lore.tokens.o200k import Counter
 class DiffOptions(common.CommonOptions, frozen=True):
     """The options of `lore diff-prefix`."""
 
-    left: Annotated[str, "left", "A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`."]
+    left: Annotated[str, "LEFT", "A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`."]
     right: Annotated[
         str | None,
-        "right",
+        "RIGHT",
         "The later turn; without it every pair of turns of LEFT is compared, or PATH#N with the turn before.",
     ] = None
     fail_under: Annotated[

@@ -12,7 +12,7 @@ Dialect: TypeAlias = Annotated[
 ]
 Paths: TypeAlias = Annotated[
     list[str] | None,
-    "paths",
+    "PATH...",
     "Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: this project's logs or all.",
 ]
 AsJson: TypeAlias = Annotated[bool, "--json", "Answer in JSON."]
@@ -32,7 +32,7 @@ PassOver: TypeAlias = Annotated[bool, "Skip files that are not recordings, also 
 Reports: TypeAlias = Annotated[
     list[str] | None,
     "KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github; html=FILE.html"
-    " (one page) or html=FOLDER (an index, and a page for each session); parquet=FOLDER (tables).",
+    " (one page) or html=FOLDER (an index, and a page for each session).",
 ]
 Page: TypeAlias = Annotated[
     list[str] | None, "html=FILE.html writes a page for a browser, html=FOLDER an index and a page for each session."

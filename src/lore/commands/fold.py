@@ -27,7 +27,7 @@ from lore.run.rules import packaged
 class FoldOptions(common.CommonOptions, frozen=True):
     """The options of `lore fold`."""
 
-    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`."]
+    session: Annotated[str, "SESSION", "A session log, a stored session (URL#ID), or `-`."]
     at: Annotated[int | None, "The timeline as this turn's request was sent."] = None
     pruned: Annotated[bool, "Show what compactions pruned instead."] = False
     unpruned: Annotated[bool, "Show everything, compactions as dividers only."] = False
@@ -57,7 +57,9 @@ def run(options: FoldOptions) -> int:
     else:
         write(result, items, common.out(options.color), title="pruned by compaction" if options.pruned else "")
     rows = len(result.timeline) or len(result.turns)
-    return common.exit_code(list_unjudged(result.problems, rows, has_findings=False), judged=rows)
+    unread = list_unjudged(result.problems, rows, has_findings=False)
+    common.name_unjudged(unread, "not read", verbose=options.verbose)
+    return common.exit_code(unread, judged=rows)
 
 
 class Folded(NamedTuple):

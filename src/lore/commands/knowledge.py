@@ -128,7 +128,7 @@ def remove(
 
 @app.command("list")
 def list_(
-    session: Annotated[str, "session", "A session log, a stored session (URL#ID), or `-`."],
+    session: Annotated[str, "SESSION", "A session log, a stored session (URL#ID), or `-`."],
     as_json: flags.AsJson = False,
     format: flags.Format = None,
     color: flags.Colour = None,

@@ -52,7 +52,7 @@ class LintOptions(common.CommonOptions, frozen=True):
     """The options of `lore lint`."""
 
     bodies: Annotated[
-        list[str], "bodies", "Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."
+        list[str], "BODY...", "Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."
     ]
     cache: Annotated[
         str | None, "The cache that serves the requests; default: by their shape; an unknown word lists all."

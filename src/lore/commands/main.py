@@ -15,7 +15,10 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lore.errors import LoreError
 
 BUG, INTERRUPTED, USAGE = 70, 130, 2
 
@@ -120,6 +123,8 @@ def _report_error(error: Exception, args: list[str]) -> int:
     from lore.errors import LoreError
 
     quiet = "--redact" in args
+    if hasattr(error, "format_message"):
+        error = _usage_error(error, args)
     if isinstance(error, LoreError):
         if "--json" in args and args[0] != "record":
             from lore.model.results import ErrorResult
@@ -131,9 +136,6 @@ def _report_error(error: Exception, args: list[str]) -> int:
         hint = f"hint: {error.hint}" if error.hint else ""
         _say(f"error: {error.message}", place, hint, *(f"  {choice}" for choice in error.choices))
         return error.exit_code
-    if hasattr(error, "format_message"):
-        _say(*_usage_error(error))
-        return USAGE
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).lower()
         _say(f"error: {reason}", "hint: lore could not write its answer, or read a file")
@@ -152,18 +154,21 @@ def _report_error(error: Exception, args: list[str]) -> int:
     return BUG
 
 
-def _usage_error(error: Any) -> tuple[str, str]:
-    """Return message and hint for an error of the command framework."""
+def _usage_error(error: Any, args: list[str]) -> LoreError:
+    """Return an error of the command framework as lore reports it, with the most similar option."""
     from difflib import SequenceMatcher
 
-    path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
+    from lore.errors import LoreError
+
+    named = [word for word in args[:1] if not word.startswith("-")]  # the framework does not always name its command
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or " ".join(["lore", *named])
     word, names = getattr(error, "option_name", "").strip("-"), getattr(error, "possibilities", None)
     matches = [name for name in names or () if SequenceMatcher(None, word, name.strip("-")).ratio() > 0.6]
     if (path, word) == ("lore check", "fail-under"):  # the name of this budget in `diff-prefix`
         matches = ["--min-reuse"]
     message, help_command = str(error.format_message() if names is None else error.message), f"{path} --help"
     hint = f"did you mean {matches[0]}? all options: {help_command}" if matches else help_command
-    return f"error: {' '.join(message.split())}", f"hint: {hint}"
+    return LoreError(" ".join(message.split()), hint=hint)
 
 
 def _say(*lines: str) -> None:

@@ -75,7 +75,7 @@ def newest_session(surroundings: Surroundings, *, machine: bool) -> str | None:
 def run(
     path: Annotated[
         str | None,
-        "path",
+        "PATH",
         "A recording, or a project's folder (its newest session); default: the session that stdin names.",
     ] = None,
     parts: Annotated[

@@ -54,14 +54,17 @@ class _Shared:
                 if param.param_type_name == "option" and param.metavar is None and not param.is_flag:
                     is_text = _kind(param) is str or _kind(param) == list[str]
                     param.metavar = _METAVARS.get(param.opts[0], "TEXT" if is_text else "N")
-                if _kind(param) == list[str]:
+                if _kind(param) == list[str] or param.param_type_name == "argument":
                     param.display_type_rich = partial(_display_kind, param)
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line: NAME, [NAME], NAME..., [NAME]..."""
         pieces: list[str] = cast("Any", super()).collect_usage_pieces(ctx)
-        return [piece.replace("{", "").replace("}", "").replace("...]...", "]...") for piece in pieces]
+        return [
+            piece.replace("{", "").replace("}", "").replace("...]...", "]...").replace("......", "...")
+            for piece in pieces
+        ]
 
     def get_help(self, ctx: Any) -> str:
         """Return the page of `--help`."""
@@ -85,6 +88,7 @@ def _kind(param: Any) -> object:
 
 
 def _display_kind(param: Any, ctx: Any = None) -> str:  # noqa: ARG001 - as Typer calls it
+    """Return what an option takes that can be repeated; the name of an argument says what it takes."""
     return f"{param.metavar}..." if param.param_type_name == "option" else ""
 
 
@@ -209,8 +213,8 @@ def _build_command(name: str, row: CommandRow) -> Any:
 def _with_parameters(command: Any) -> Callable[..., int]:
     """Return a command as Typer reads it: a parameter for each field of its options (`takes`), or for each of its own.
 
-    The texts of an annotation are the option's names, or what stands for an argument, and then the help. An option
-    without a name has that of its parameter.
+    The texts of an annotation are the option's names, or the name of an argument, and then the help. An option without
+    a name has that of its parameter.
     """
     options = getattr(command, "options", None)
     hints = get_type_hints(options or command, localns={"typer": typer, "flags": flags}, include_extras=True)
@@ -240,6 +244,5 @@ def _with_help(name: str, hint: Any) -> Any:
         return hint
     *names, help_text = texts
     if names and not names[0].startswith("-"):
-        metavar = None if names[0] == name else names[0]
-        return Annotated[hint.__origin__, typer.Argument(metavar=metavar, help=help_text)]
+        return Annotated[hint.__origin__, typer.Argument(metavar=names[0], help=help_text)]
     return Annotated[hint.__origin__, typer.Option(*(names or [f"--{name.replace('_', '-')}"]), help=help_text)]

@@ -44,7 +44,7 @@ SOON = 120.0  # seconds before the cache expires in which a user can still do so
 
 def run(
     path: Annotated[
-        str | None, "path", "A recording, or a project's folder; default: this project's newest session, else any."
+        str | None, "PATH", "A recording, or a project's folder; default: this project's newest session, else any."
     ] = None,
     as_json: Annotated[bool, "--json", "No screen: a line of JSON at each change."] = False,
     redact: flags.Redact = False,

@@ -30,7 +30,7 @@ UNSURE = "unattributable"  # as in `lore.judge.sums`, which takes 20 ms to impor
 FAST = "fast mode"  # as `cache.rules` names it
 FAST_FIX = "switch fast mode off (/fast in Claude Code) if you can wait for answers"
 _GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out[^:;]*|not recorded): )")
-_UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
+_UNKNOWN = (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
 
 
 def split_message(message: str) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge import what_if
@@ -95,8 +97,7 @@ def write_simulated(
         for note in result.notes if verbose or out.is_page else count_notes(result.notes):
             out.print(line((f"note: {note}", "dim")))
     if measured is not None and (view := engine_measures()) is not None:
-        for text in view.lines(measured, every=every):
-            out.print(text)
+        view.write(measured, out, every=every)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     extent = f"{counted(result.totals.problems, 'problem')} in the recordings"
@@ -287,34 +288,45 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     """Write the changes that save, the best first, then those that save nothing and those whose saving is unknown."""
     cost = result.totals.cost
     total_cost = cost.predicted if cost.billed is None else cost.billed
-    saving_changes = [change for change in result.what_if if change.saves]
-    saving_changes.sort(key=lambda change: (change.saved or 0.0, change.tokens), reverse=True)
+    by_name = {change.change: change for change in result.what_if}
+    rows = [_beyond_parts(change, by_name) for change in result.what_if if change.saves]
+    rows.sort(key=lambda row: (row[0].saved or 0.0, row[0].tokens), reverse=True)
     small_changes = list[results.Saving]()
-    if not verbose:  # a change that removes a part of the causes of a better one overlaps with it
-        several = [set(change.change.removeprefix("cause=").split(",")) for change in saving_changes]
-        is_part = [
-            len(codes) > 1 and any(codes < better for better in several[:place]) for place, codes in enumerate(several)
-        ]
-        saving_changes = [change for change, part in zip(saving_changes, is_part, strict=True) if not part]
+    if not verbose:
         little = _LITTLE * (total_cost or 0.0)
-        small_changes = [change for change in saving_changes if 0 < (change.saved or 0.0) < little]
-        saving_changes = [change for change in saving_changes if change not in small_changes]
+        small_changes = [change for change, parts in rows if not parts and 0 < (change.saved or 0.0) < little]
+        joint = [set(_codes(change)) for change, parts in rows if parts]  # the largest one has what the others save
+        rows = [
+            (change, parts) for change, parts in rows
+            if change not in small_changes
+            and not (parts and (any(set(parts) < codes for codes in joint) or (change.saved or little) < little))
+        ]  # fmt: skip
     causes = [cause for turn in result.turns for cause in turn.causes if cause.lost_tokens]
     missed = {f"cause={cause.code}" for cause in causes} - {f"cause={cause.code}" for cause in causes if cause.is_break}
-    if saving_changes:
+    if rows:
         at_least = "at least " if cost.at_least and cost.billed is not None else ""
         of_cost = f"of {at_least}{format_money(total_cost)}, " if total_cost else ""
-        each = "; each change by itself" if len(saving_changes) > 1 else ""
+        each = "; each change by itself" if len(rows) > 1 else ""
         out.print(line((f"largest savings ({of_cost}estimated{each}):", "bold")))
-    for change in saving_changes if verbose else saving_changes[:_CHANGES_SHOWN]:
-        names = [CODES[code].name for code in change.change.removeprefix("cause=").split(",") if code in CODES]
-        label = " ".join(filter(None, (change.change, ", ".join(names))))
-        out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed)}")
-        for number, fix in enumerate(change.fix.splitlines()):
+    shown_fixes = set[str]()
+    for change, parts in rows if verbose else rows[:_CHANGES_SHOWN]:
+        names = "" if parts else ", ".join(CODES[code].name for code in _codes(change) if code in CODES)
+        label = f"all of {', '.join(parts)}" if parts else " ".join(filter(None, (change.change, names)))
+        out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed, parts=parts)}")
+        fixes = [fix for fix in change.fix.splitlines() if not parts or fix not in shown_fixes]
+        shown_fixes.update(fixes)
+        for number, fix in enumerate(fixes):
             out.print(line("          " if number else "     fix: ", (fix, "green")))
+    _write_without_saving(result.what_if, small_changes, out)
+
+
+def _write_without_saving(
+    changes: Sequence[results.Saving], small_changes: Sequence[results.Saving], out: Console
+) -> None:  # fmt: skip
+    """Write which changes save nothing or little, and those whose saving is unknown."""
     without_saving = [f"{change.change} ({format_money(change.saved)})" for change in small_changes]
     unknown_savings = list[str]()
-    for change in result.what_if:
+    for change in changes:
         if change.saves or change.changes_nothing is True:  # a note says why
             continue
         if change.saved is None and not change.turns:
@@ -328,17 +340,43 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
 
 
-def _describe_saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
-    """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached."""
+def _codes(change: results.Saving) -> list[str]:
+    return change.change.removeprefix("cause=").split(",")
+
+
+def _beyond_parts(
+    change: results.Saving, by_name: Mapping[str, results.Saving]
+) -> tuple[results.Saving, Sequence[str]]:  # fmt: skip
+    """Return a combination of causes with what it saves beyond each of them by itself, and their codes.
+
+    Other changes, and combinations whose causes save nothing by themselves, are returned as they are, without codes.
+    """
+    parts = [by_name.get(f"cause={code}") for code in _codes(change)]
+    alone = [part for part in parts if part is not None and part.saves]
+    if len(parts) < 2 or None in parts or not alone:
+        return change, ()
+    saved = None if change.saved is None else change.saved - sum(part.saved or 0.0 for part in alone)
+    return replace(change, saved=saved, tokens=change.tokens - sum(part.tokens for part in alone)), _codes(change)
+
+
+def _describe_saving(
+    change: results.Saving, total_cost: float | None, *, is_missed: bool, parts: Sequence[str] = ()
+) -> str:
+    """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached.
+
+    `parts`: the causes of a combination, of which the change has what it saves beyond them.
+    """
     effect = "read from a cache" if is_missed else f"re-billed {'less' if change.tokens > 0 else 'more'}"
     reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
     if change.tokens:
-        reasons.append(f"{abs(change.tokens):,} tokens {effect}, in {counted(change.turns, 'turn')}")
+        where = "where several of them broke the same prefix" if parts else f"in {counted(change.turns, 'turn')}"
+        reasons.append(f"{abs(change.tokens):,} tokens {effect}, {where}")
     reason = "; ".join(reasons) or "the same tokens at other prices"
     if not change.saved:
         return reason
     share = f", {_percent(change.saved / total_cost)}" if total_cost else ""
-    return f"saves {'up to ' if is_missed else ''}{format_money(change.saved)}{share} ({reason})"
+    more = " more than one by one" if parts else ""
+    return f"saves {'up to ' if is_missed else ''}{format_money(change.saved)}{more}{share} ({reason})"
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:
@@ -383,8 +421,7 @@ def engine_measures() -> Any:
       file that measures nothing. The logs have `cache` (the cache of all of them, else None) and `play()`, which begins
       the comparison with one simulation: its `follow(recording, played)` yields the played turns of a recording
       unchanged, its `result()` returns the `MeasuredResult`, or UNSET without logs.
-    - `lines(result, every=...)`: lines for a terminal; of requests every one, else those that differ.
-    - `block(result)`: the same as a `PageBlock`.
+    - `write(result, out, every=...)`: writes the result; of requests every one, else those that differ.
     """
     for point in entry_points(_GROUP):
         try:

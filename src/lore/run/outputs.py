@@ -128,9 +128,7 @@ def parse_targets(reports: Iterable[str], *, as_json: bool = False) -> list[Targ
     for text in reports:
         kind, equals, path = text.partition("=")
         if kind not in REPORTS:
-            from lore.run.spending.tables import table_forms  # noqa: PLC0415 - only for an error
-
-            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join((*REPORTS, *table_forms())))
+            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join(REPORTS))
         if equals and not path:
             raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
         filesystem.refuse_output(path)

@@ -5,7 +5,7 @@ This module holds only rows; models, readers and comparisons are imported when t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from lore.formats import Format
 if TYPE_CHECKING:
     from lore.model import MeasuredResult
     from lore.recording import Input, Options, Problems
-    from lore.report import PageBlock
+    from lore.report import Console
     from lore_plugins.engines.measuring import MeasuredLogs
 
 _HERE = "lore_plugins.engines"
@@ -90,17 +90,11 @@ class _Measures:
 
         return MeasuredLogs(paths, files, options, problems)
 
-    def lines(self, result: MeasuredResult, *, every: bool) -> Iterator[str]:
-        """Yield lines for a terminal: the sums of each log, then the rows."""
-        from lore_plugins.engines.report import measured_lines  # noqa: PLC0415 - as above
+    def write(self, result: MeasuredResult, out: Console, *, every: bool) -> None:
+        """Write the sums of each log, then the rows: those that differ from their prediction, or every one."""
+        from lore_plugins.engines.report import write_measured  # noqa: PLC0415 - as above
 
-        return measured_lines(result, every=every)
-
-    def block(self, result: MeasuredResult) -> PageBlock:
-        """Return the measurements as a part of a page."""
-        from lore_plugins.engines.report import measured_block  # noqa: PLC0415 - as above
-
-        return measured_block(result)
+        write_measured(result, out, every=every)
 
 
 MEASURED = _Measures()

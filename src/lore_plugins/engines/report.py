@@ -1,11 +1,11 @@
-"""Write engines' measurements for a terminal or a page: the sums of each log, then both sides by request or time."""
+"""Write engines' measurements: the sums of each log, then both sides by request or time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from lore.model import EXTERNAL, MeasuredLog, MeasuredResult, MeasuredRow
-from lore.report import SHOWN_BARS, BarPart, PageBar, PageBlock, align_columns, counted, table_of, turn_of, when
+from lore.report import Console, TableColumn, counted, turn_of, when, write_table
 
 _HEADER = ("requests", "prompt tokens", "read", "measured", "predicted", "points")
 _EXTENTS = {
@@ -37,34 +37,16 @@ def comparison_lines(result: MeasuredResult) -> Iterator[str]:
             yield f"times of the log are shifted {_describe_shift(result.shifted_seconds)}"
 
 
-def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[str]:
-    """Yield the comparison and its rows: requests that differ from their prediction, or `every` one."""
-    yield from comparison_lines(result)
+def write_measured(result: MeasuredResult, out: Console, *, every: bool = False) -> None:
+    """Write the comparison and its rows: requests that differ from their prediction, or `every` one."""
+    for text in comparison_lines(result):
+        out.print(text)
     rows = [row for row in result.rows if every or row.turn is None or not _is_near(row.share, row.predicted_share)]
     if result.rows and not rows:
-        yield f"{counted(len(result.rows), 'request')}, all predicted within 2 % of the prompt"
-    cells = _table_cells(rows if every else rows[:_SHOWN], result)
-    yield from (f"  {text}" for text in align_columns(cells, range(len(_HEADER) + 1)))
+        out.print(f"{counted(len(result.rows), 'request')}, all predicted within 2 % of the prompt")
+    _write_rows(rows if every else rows[:_SHOWN], result, out)
     if len(rows) > _SHOWN and not every:
-        yield f"and {counted(len(rows) - _SHOWN, 'row')} more: --all shows every one"
-
-
-def measured_block(result: MeasuredResult) -> PageBlock:
-    """Return the measurements as a block of a page, each request or span of time with its prediction."""
-    cells = _table_cells(result.rows, result)
-    bars: list[PageBar] = []
-    for (name, *_), row in zip(cells[1:], result.rows, strict=False):
-        tokens = row.prompt_tokens or 0
-        for side, read in (("measured", row.cached_tokens), ("predicted", row.predicted_tokens)):
-            if tokens and read is not None:
-                parts = (
-                    BarPart("read", min(read, tokens), "read"),
-                    BarPart("uncached", max(0, tokens - read), "not read"),
-                )
-                bars.append(PageBar(f"{name}, {side}: {read:,} of {tokens:,} tokens read", parts))
-    return PageBlock(
-        "Measured by the engine", tuple(comparison_lines(result)), tuple(bars[:SHOWN_BARS]), table_of(cells)
-    )
+        out.print(f"and {counted(len(rows) - _SHOWN, 'row')} more: --all shows every one")
 
 
 def _describe_log(log: MeasuredLog) -> str:
@@ -77,14 +59,17 @@ def _describe_log(log: MeasuredLog) -> str:
     return f"{origin}{measurements}{requests}, {tokens}: {_percent(log.share)}"
 
 
-def _table_cells(rows: list[MeasuredRow], result: MeasuredResult) -> list[tuple[str, ...]]:
-    """Return a header and rows as cells, without empty columns; nothing for a single sum."""
+def _write_rows(rows: list[MeasuredRow], result: MeasuredResult, out: Console) -> None:
+    """Write a table of rows, without empty columns; nothing for a single sum."""
     if not rows or (len(rows) == 1 and result.pairing in (None, "totals")):
-        return []
+        return
     first_column = "turn" if rows[0].turn is not None else "time" if result.logs[0].extent == "window" else "until"
-    cells = [(first_column, *_HEADER), *(_row_cells(row, result) for row in rows)]
-    columns = [column for column in range(len(_HEADER) + 1) if any(row[column] for row in cells[1:])]
-    return [tuple([row[column] for column in columns]) for row in cells]
+    cells = [_row_cells(row, result) for row in rows]
+    columns = {
+        place: TableColumn(head, right=True) for place, head in enumerate((first_column, *_HEADER))
+        if any(row[place] for row in cells)
+    }  # fmt: skip
+    write_table([*columns.values()], [[row[place] for place in columns] for row in cells], out)
 
 
 def _row_cells(row: MeasuredRow, result: MeasuredResult) -> tuple[str, ...]:

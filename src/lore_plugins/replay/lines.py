@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lore.model import LLAMA_CPP, format_money
-from lore.report import Console, align_columns, billed_reads, counted, draw, in_shell, line, write_simulated
+from lore.report import Console, TableColumn, billed_reads, counted, draw, in_shell, line, write_simulated, write_table
 from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 
-_HEADER = (
-    "layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "computed", "predicted", "capture",
+_COLUMNS = (
+    *map(TableColumn, ("layout", "dialect", "tail")),
+    *(TableColumn(head, right=True) for head in ("requests", "prompt tokens", "read", "share read", "computed")),
+    TableColumn("predicted", right=True), TableColumn("capture"),
 )  # fmt: skip
 
 SLOTS = 4  # llama.cpp's default, which lore assumes if the server reports no number
@@ -36,8 +38,7 @@ def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
         if layout.simulated is not None and layout.requests:
             write_simulated(layout.simulated, out, every=True, verbose=verbose)
     if not alone:
-        for number, text in enumerate(align_columns([_HEADER, *map(_cells, result.layouts)], range(3, 9))):
-            out.print(line((text, "" if number else "bold")))
+        write_table(_COLUMNS, list(map(_cells, result.layouts)), out)
         reads = [
             (layout.name, billed_reads(layout.simulated.turns), "green") for layout in result.layouts
             if layout.simulated is not None and layout.read_share is not None

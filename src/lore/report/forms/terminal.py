@@ -96,13 +96,13 @@ def is_priced_in_part(group: Sequence[Finding]) -> bool:
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
     """Return findings worst first, each with its turns; if not `verbose`, those of one cause and place as one.
 
-    If the turns of a group have different messages, the turn of the message that is kept follows the turns.
+    If the turns of a group have different messages, it is said which turn's message is shown.
     """
     merged = list[tuple[Finding, str]]()
     for group in group_findings(select_findings(findings, verbose=verbose), verbose=verbose):
         sums = _with_sums(group)
-        turns = ", of which ".join(filter(None, (describe_turns(group), _turn_of_message(sums, group))))
-        merged.append((sums, turns))
+        shown_turn = _turn_of_message(sums, group)
+        merged.append((sums, describe_turns(group) + (f" (shown: {shown_turn})" if shown_turn else "")))
     return sorted(merged, key=lambda pair: _badness(pair[0]))
 
 

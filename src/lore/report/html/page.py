@@ -17,7 +17,6 @@ import base64
 import hashlib
 import io
 import os
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -42,7 +41,7 @@ from lore.model.results.simulate import SimulateResult
 from lore.report import compacted, overview, sentences, simulation
 from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.comparison import conclusions, write_comparison
-from lore.report.console import Console
+from lore.report.console import Console, TableColumn
 from lore.report.forms.base import TextReport
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
@@ -53,8 +52,7 @@ from lore.report.status_line import percent
 
 SHOWN_BARS = 60  # of a block
 SHOWN_ROWS = 1_000  # of a table
-_SHORT = 24  # characters of a text that is not wrapped
-_FIGURE = re.compile(r"\Z|.*[%–-]\Z|(?:at least )?[<+~$-]*\d", re.DOTALL)  # no text, a share, a dash, a number
+_DROPPED = 3  # columns that a terminal leaves out before others (`TableColumn.drop`) are not on narrow screens
 
 
 class BarPart(NamedTuple):
@@ -78,19 +76,17 @@ class PageBar(NamedTuple):
 
 
 class PageTable(NamedTuple):
-    """A table."""
+    """A table, with the columns that it has on a terminal."""
 
-    heads: tuple[str, ...]
+    columns: Sequence[TableColumn]
     rows: Sequence[tuple[str, ...]]
 
     @property
     def styles(self) -> list[str]:
-        """Return the style of each column: n for figures, s for short texts, else none."""
-        columns = [[row[column] for row in self.rows] for column in range(len(self.heads))]
-        return [
-            "n" if all(map(_FIGURE.match, texts)) else "s" if max(map(len, texts)) <= _SHORT else ""
-            for texts in columns
-        ]
+        """The style of each column: n for figures, s for short texts; w: it is left out on a narrow screen."""
+        last, wide = self.columns[-1], ("", " w")
+        kinds = ["n" if one.right else "" if one.wraps or one is last else "s" for one in self.columns]
+        return [kind + wide[one.drop >= _DROPPED] for kind, one in zip(kinds, self.columns, strict=True)]
 
 
 class PageBlock(NamedTuple):
@@ -110,11 +106,6 @@ class Intro(NamedTuple):
     heading: str
     lead: str
     blocks: tuple[PageBlock, ...] = ()
-
-
-def table_of(cells: Sequence[tuple[str, ...]]) -> PageTable | None:
-    """Return cells as a table; the first row has the heads. None without other rows."""
-    return PageTable(cells[0], cells[1 : SHOWN_ROWS + 1]) if len(cells) > 1 else None
 
 
 def key_of(bars: Sequence[PageBar]) -> dict[str, str]:
@@ -168,6 +159,12 @@ def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
     return tuple(parts)
 
 
+_CAUSE_COLUMNS = (
+    *(TableColumn(head, right=True) for head in ("cost", "tokens", "turns")), TableColumn("cause", wraps=True),
+    TableColumn("fix", wraps=True), TableColumn("code"),
+)  # fmt: skip
+
+
 def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by cause") -> PageBlock:
     """Show tokens by cause, the costliest first, with the fix of each; several of less than 1 % are one row."""
     least = _LITTLE * sum(cause.dollars or 0.0 for cause in causes)
@@ -182,8 +179,7 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
         amounts = [sum(getattr(cause, name) or 0 for cause in small) for name in ("dollars", "tokens", "turns")]
         cost, tokens, turns = overview.money(amounts[0]), f"{amounts[1]:,}", f"{amounts[2]:,}"
         rows.append((cost, tokens, turns, f"{len(small):,} other causes, each less than 1 %", "lore -v shows them", ""))
-    heads = ("cost", "tokens", "turns", "cause", "fix", "code")
-    return PageBlock(title, table=table_of([heads, *rows])) if rows else PageBlock()
+    return PageBlock(title, table=PageTable(_CAUSE_COLUMNS, rows)) if rows else PageBlock()
 
 
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
@@ -219,7 +215,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     if len(result.agents) > 1:
         blocks += capture(partial(overview.write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):
-        blocks += capture(partial(overview.write_groups, result.groups, result.by), f"By {result.by}")
+        blocks += capture(
+            partial(overview.write_groups, result.groups, result.by), f"By {result.by} ({len(result.groups):,})"
+        )
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
     limits = (overview.describe_missing_cost(result.total), *result.notes)
     if result.inherited is not None:
@@ -257,7 +255,7 @@ def introduce_simulation(result: SimulateResult) -> Intro:
         lead += f" {totals.unexplained_tokens:,} tokens re-billed, no certain cause{unexplained}."
     blocks = capture(partial(simulation.write_simulated, result, turns=False), "Predicted and billed")
     if result.measured is not UNSET and (view := engine_measures()) is not None:
-        blocks = (view.block(result.measured), *blocks)
+        blocks = (*capture(partial(view.write, result.measured, every=True), "Measured by the engine"), *blocks)
     return Intro("lore simulate", f"lore simulate, cache: {result.cache or 'as served'}", lead, blocks)
 
 
@@ -287,9 +285,9 @@ def capture(write: Callable[[Console], object], title: str = "", *, folded: bool
         text.seek(0)
         text.truncate()
 
-    def on_table(cells: Sequence[tuple[str, ...]]) -> None:
+    def on_table(columns: Sequence[TableColumn], rows: Sequence[tuple[str, ...]]) -> None:
         end_lines()
-        blocks.append(PageBlock(table=table_of(cells)))
+        blocks.append(PageBlock(table=PageTable(columns, rows[:SHOWN_ROWS]) if rows else None))
 
     out.on_table = on_table
     write(out)
