@@ -43,6 +43,7 @@ from lore.prefix.volatile import find_varying_text
 FEWEST_TEXT = 256  # tokens after an image that are worth caching
 DOUBT = 2.0  # an estimate is off by less than this factor
 _HEADS = 64  # heads that are remembered
+_TEXTS = 4096  # texts of heads whose first request is remembered
 _BY_SESSION = ("date", "directory")  # usually frozen for a session
 # Rules about text that should be new in each request.
 NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
@@ -247,6 +248,8 @@ class Linter:
         if place is not None and (first := self._sent.setdefault(key, place)) is not None:
             is_later = abs(place - first) >= (_MINUTE if is_clock else 1)
             self._sent[key] = None if is_later else first
+            if len(self._sent) > _TEXTS:
+                del self._sent[next(iter(self._sent))]
         return key
 
     def is_frozen(self, key: bytes) -> bool:

@@ -80,8 +80,12 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Fore
             at, count = prompt.breakpoints[-1], d.BreakpointsCount(number, rule.most)
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, _kind_if_answered(turn), at)
         yield from _find_unmarkable(turn, rule)
-        if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
-            yield _not_taken(turn, "parameters", "cache_control", "other-api", "cache_control")
+        if prompt.auto_breakpoint and prompt.dialect == "anthropic":
+            value = prompt.params["cache_control"]
+            reason = _reason_in_value(prompt, rule, value) if rule.automatic else "other-api"
+            if reason is not None:
+                detail = _stated(value, reason) if rule.automatic else "cache_control"
+                yield _not_taken(turn, "parameters", "cache_control", reason, detail)
         is_doubled = rule.automatic and prompt.auto_breakpoint and prompt.breakpoints[-1:] == (len(prompt) - 1,)
         if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(prompt.params["cache_control"]):
             yield _not_taken(turn, "messages", path_at(prompt, len(prompt) - 1), "automatic-lifetime")
@@ -129,9 +133,14 @@ def _find_unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
         reason = None if segment is None else _reason(turn, rule, segment, at, value)
         if segment is None or reason is None:
             continue
-        stated = (raw_members(value) or {}).get({"lifetime": "ttl"}.get(reason, reason), b"")  # as it is written
-        detail = segment.section if reason == "section" else printable(mask(stated.decode("utf-8", "replace"))[:40])
+        detail = segment.section if reason == "section" else _stated(value, reason)
         yield _not_taken(turn, segment.section, segment.path, reason, detail, at, refuses=rule.refuses)
+
+
+def _stated(value: bytes, reason: d.Unmarkable) -> str:
+    """Return the member of a breakpoint that is the reason why it does not count, as it is written."""
+    stated = (raw_members(value) or {}).get({"lifetime": "ttl"}.get(reason, reason), b"")
+    return printable(mask(stated.decode("utf-8", "replace"))[:40])
 
 
 def _not_taken(
@@ -174,6 +183,11 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
             message = prompt.messages[message_start(prompt, at - len(prompt.head))]
             if (raw_members(message.json) or {}).get("role") == b'"assistant"':
                 return "not-input"
+    return _reason_in_value(prompt, rule, value)
+
+
+def _reason_in_value(prompt: Prompt, rule: BreakpointRule, value: bytes) -> d.Unmarkable | None:
+    """Return why a breakpoint with this value does not count, wherever it is; None if it does."""
     members = raw_members(value) or {}
     if prompt.dialect != "bedrock" and rule.field == "cache_control" and members.get("type") not in _TYPES:
         return "type"
