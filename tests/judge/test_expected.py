@@ -64,8 +64,18 @@ def test_return_to_an_earlier_user_message_is_rewind():
     before = request(1, "a", assistant("b"), "c", assistant("d"), "e")
     diff = pair(before, request(2, "a", assistant("b"), "not that"))
     assert [cause.code for cause in diff.causes] == ["LORE143"]
-    assert diff.causes[0].evidence == MessagesTakenBack(3)
+    assert diff.causes[0].evidence == MessagesTakenBack(3, examples=True)  # no request received the answers
     assert leading_kind(diff) == "expected"
+
+
+@pytest.mark.parametrize("shots", ["aBpQrSxy", "pQcDxy"])
+def test_changed_examples_of_program_are_named(shots):
+    """A few-shot program sends other examples in each request: upper-case letters are answers."""
+    before, after = (
+        [assistant(text * 20) if text.isupper() else text * 20 for text in texts] for texts in ("aBcDe", shots)
+    )
+    (cause,) = pair(request(1, *before), request(2, *after)).causes
+    assert (cause.code, cause.evidence.fix_detail()) == ("LORE143", "examples")
 
 
 @pytest.mark.parametrize("after", [

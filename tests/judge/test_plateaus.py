@@ -109,10 +109,10 @@ def test_second_low_read_counts_once():
 
 
 def test_one_equal_request_that_reads_nothing_is_a_finding():
-    same = {"messages": lambda _: [{"role": "user", "content": WORDS * 5}]}
-    assert "nothing was read in a request that repeats 4,000 tokens" in plateau(talk(0, 0, grown=0, fields=same)).message
+    same = {"grown": 0, "fields": {"messages": lambda _: [{"role": "user", "content": WORDS * 5}]}}
+    assert "nothing was read in a request that repeats 4,000 tokens" in plateau(talk(0, 0, **same)).message
     unknown = {"call": Call(endpoint="llm.example.com/v1/chat/completions"), "model": "tiny-1"}
-    assert "LORE307" not in chain_codes(talk(0, 0, grown=0, fields=same, **unknown))
+    assert "LORE307" not in chain_codes(talk(0, 0, **same, **unknown))
 
 
 def test_longest_of_two_plateaus_is_reported():

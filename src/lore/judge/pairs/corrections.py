@@ -301,6 +301,20 @@ def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
     return replace(pair, causes=tuple(causes))
 
 
+def mark_free_rewind(pair: Pair, _: ChainState) -> Pair:
+    """Return the pair with a remark instead of a rewind if usage shows that less than a block was re-billed.
+
+    So it is with the first request of another branch: its part of the history was read.
+    """
+    lead = pair.leading
+    if lead is None or pair.short is None or not isinstance(lead.evidence, e.MessagesTakenBack):
+        return pair
+    if lost_tokens(pair, lead)[0] >= counts.block_tokens(pair.previous):
+        return pair
+    free = replace(lead, override="expected", qualifiers=(*lead.qualifiers, "nothing-lost"), lost=0)
+    return replace(pair, causes=tuple([free if cause is lead else cause for cause in pair.causes]))
+
+
 def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with `little-lost` causes if it lost less than a block, or 1 % of the prompt, by its usage.
 

@@ -116,6 +116,7 @@ class PairFacts(Struct, frozen=True):
     # log entries and tokens before the reasoning that the provider may have left out; only if its cache is unknown
     earlier_reasoning: tuple[int, int] | None = None
     omits_thinking: bool = False  # a rule: the model reads no thinking that precedes the user's latest prompt
+    is_conversation: bool = False  # a recorded request of the chain continued an earlier one
     grown_falls: tuple[int, ...] = ()  # tokens read in the latest turns whose read fell though their prompt had grown
 
     @property

@@ -52,11 +52,42 @@ def find_sealed_summary(previous: Prompt, current: Prompt, begin: int) -> Cause 
     return Cause(Code.COMPACTION, "messages", EditedByProvider("item", item.path), len(previous.head) + begin)
 
 
-def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None:
-    """Return the compaction or rewind that rewritten messages show; `common` segments are equal."""
+def find_rewrite(previous: Prompt, current: Prompt, common: int, *, is_conversation: bool) -> Cause | None:
+    """Return the compaction or rewind that rewritten messages show; `common` segments are equal.
+
+    `is_conversation`: a request of the chain continued an earlier one. Otherwise the answers in its requests may be
+    examples of a program (few-shot prompts, as of DSPy), which has others in its next request.
+    """
     begin = previous.messages.common(current.messages)
     if previous.dialect != current.dialect or begin == len(previous.messages):
         return None
+    cause = _find_rewritten(previous, current, common, begin)
+    if is_conversation or not has_same_head(previous, current) or (cause and cause.override != "unattributable"):
+        is_rewind = not is_conversation and cause is not None and isinstance(cause.evidence, MessagesTakenBack)
+        return replace(cause, evidence=replace(cause.evidence, examples=True)) if is_rewind else cause
+    return _find_examples(previous, current, begin) or cause
+
+
+def _find_examples(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
+    """Return the cause if two requests of one program hold different examples, each with a question of its own."""
+    start = _user_message_at(previous, begin)
+    if start is None or start != _user_message_at(current, begin):
+        return None
+    removed = [segment for segment in previous.messages.since(start) if segment.kind == "envelope"]
+    ends_with_question = all(map(purpose.begins_user_turn, (previous, current)))
+    if not ends_with_question or not any(map(is_model_message, removed)):
+        return None
+    before, after = _blocks_since(previous, begin)[:1], _blocks_since(current, begin)[:1]
+    is_respelled = any(map(has_same_content, before, after))
+    question = _contents(previous, last_message(previous))  # a conversation keeps it, with an answer
+    is_kept = is_respelled or not question.isdisjoint(_contents(current, start))
+    if is_kept or any(map(purpose.is_summary, current.messages.since(start))):
+        return None
+    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed), examples=True), len(previous.head) + begin)
+
+
+def _find_rewritten(previous: Prompt, current: Prompt, common: int, begin: int) -> Cause | None:
+    """Return the compaction or rewind of a conversation; the messages differ from place `begin` on."""
     if not has_same_head(previous, current):
         # a compaction may put the same instructions after the messages that it keeps
         summary = _summary_after_kept(previous, current, 0) if _has_shrunk(previous, current, 0) else None
@@ -183,15 +214,17 @@ def _list_removed(previous: Prompt, current: Prompt, begin: int) -> list[Segment
 
 def _is_edit(previous: Prompt, current: Prompt, begin: int) -> bool:
     """Return whether the same message follows the one that differs: it was edited, and nothing was compacted."""
-    before, after = (
-        [segment for segment in islice(prompt.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
-        for prompt in (previous, current)
-    )
+    before, after = _blocks_since(previous, begin), _blocks_since(current, begin)
     if len(before) > 1 and len(after) > 1:
         return before[1] == after[1]
     if not before or not after:
         return False
     return has_same_content(before[0], after[0]) or is_nearly_equal(before[0], after[0])
+
+
+def _blocks_since(prompt: Prompt, begin: int) -> list[Segment]:
+    """Return the first blocks of the messages from a place on."""
+    return [segment for segment in islice(prompt.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
 
 
 def _has_shrunk(previous: Prompt, current: Prompt, begin: int) -> bool:

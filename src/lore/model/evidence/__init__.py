@@ -298,10 +298,16 @@ class ChainRestarted(EvidenceFact, frozen=True):
 
 
 class MessagesTakenBack(EvidenceFact, frozen=True):
-    """The user went back some messages and asked something else."""
+    """Other messages are in the place of some: a user went back, another branch begins, or examples differ."""
 
-    words = "{messages:count message} {messages:=1?was|were} taken back, and something else was asked"
+    words = (
+        "other messages are in the place of {messages:,}{examples:?, among them answers that no recorded request "
+        "received: examples that a program changes, or a conversation that was taken back|: they were taken back, or "
+        "another branch of the conversation begins}"
+    )
+    fix_word = "{examples:?examples}"
     messages: int  # how many messages were removed
+    examples: bool = False  # answers of the model are among them, and no recorded request received one
 
 
 class SummaryFound(EvidenceFact, frozen=True):
