@@ -42,7 +42,7 @@ from lore.judge.pairs.unexplained import unexplained
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import CODES, Code
-from lore.model.differences import TextChanged, ThinkingChanged
+from lore.model.differences import BetasChanged, ParameterChanged, TextChanged, ThinkingChanged
 from lore.model.providers import ENGINES, has_exact_breakpoints
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import ChainSums, byte_size, count_cached_segments, locate_difference
@@ -63,7 +63,8 @@ def judge_pair(
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = tuple([
-        replace(cause, lost=count_lost_bytes(facts, measured, cause.position, cacheable))
+        cause if _is_undocumented(cause) and not counts.cached(previous.usage)  # nothing is known to be cached
+        else replace(cause, lost=count_lost_bytes(facts, measured, cause.position, cacheable))
         for cause in _collect_causes(facts)
     ])  # fmt: skip
     sums = measured.advance(current.prompt, overlap.common)
@@ -81,6 +82,11 @@ def judge_pair(
     return Pair(
         previous, current, overlap, sums, tail_bytes, causes, facts.fell, facts.short, per_token, cached, rebilled
     )  # fmt: skip
+
+
+def _is_undocumented(cause: Cause) -> bool:
+    """Return whether the provider's documents do not say what a changed field costs."""
+    return isinstance(cause.evidence, ParameterChanged | BetasChanged) and cause.evidence.level == "unknown"
 
 
 def _collect_causes(facts: PairFacts) -> tuple[Cause, ...]:

@@ -49,9 +49,11 @@ class Damage(EvidenceFact, frozen=True):
     more: int = 0  # further problems of this kind
 
     def fix_detail(self) -> str:
-        """Return what a refusal is about: its HTTP status, or `filter`; `stored` for a prompt that the provider has."""
+        """Return what a refusal is about (its HTTP status, or `filter`), or which problem has a fix of its own."""
         if self.message.endswith("the provider stores its prompt"):
             return "stored"
+        if self.message.startswith("a request that is recorded twice"):
+            return "twice"
         status = _REFUSED.search(self.message)
         return "" if status is None else "filter" if _FILTERED.search(self.message) else status[1]
 
@@ -294,6 +296,7 @@ class ChainRestarted(EvidenceFact, frozen=True):
         "the client dropped {tools:=1?its only tool|all {tools} tools} when a new user turn began, with the same "
         "system prompt"
     )
+    fix_word = "dropped"
     tools: int  # how many tools were dropped
 
 
