@@ -85,10 +85,11 @@ def finding(
 
 
 _OWN_FIX = ("aside", "word", "refusal")  # details of values that alternate, but that keeping one of them does not fix
-# Causes without a place in the prompt: the model, and what only usage, times and verdicts show.
+# Causes without a place in the prompt: model and fields of the request, and what usage, times and verdicts show.
 _WITHOUT_PLACE = BY_USAGE | {
     Code.MODEL_CHANGED, Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY,
-    Code.BREAKPOINTS_MISSING,
+    Code.BREAKPOINTS_MISSING, Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED,
+    Code.REQUEST_FEATURES_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
 }  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
     for cause in pair.causes:
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
-        where = None if cause.code in _WITHOUT_PLACE or cause.section == "parameters" else _place_of(pair, cause)
+        where = None if cause.code in _WITHOUT_PLACE else _place_of(pair, cause)
         tokens, source = lost_tokens(pair, cause)
         dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
         also = [
