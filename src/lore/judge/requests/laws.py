@@ -18,6 +18,7 @@ from lore.judge.findings import finding
 from lore.judge.pairs.pair import Pair
 from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws
+from lore.judge.requests.tool_pairs import ToolHistory
 from lore.judge.runs.reads import Shared
 from lore.model.canonical import printable
 from lore.model.cause import Place
@@ -62,7 +63,7 @@ class Laws:
         self._below: _Breach | None = None  # every request up to here was too short to be cached
         self._is_long = False  # a request was long enough to be cached, or its length is unknown
         self._unread, self._dollars = 0, None  # tokens not read for lack of a breakpoint, and their cost
-        self._tools = request_laws.ToolHistory()
+        self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._foreign: list[request_laws.Foreign] = []  # of the last request
         self._is_volatile = False  # a head has text that is new in each request

@@ -28,6 +28,7 @@ from lore.cache.tree import estimated_positions
 from lore.cache.views import Count, View, Views
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests import request_laws as laws
+from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
@@ -265,7 +266,7 @@ class Linter:
         ]
         if self._cache or least_cached(self._rules(), turn) < MOST:  # else it has no cache, and advice is of no use
             faults += [*self._check_head(turn), *self._check_sizes(sized)]
-        tools = laws.ToolHistory()
+        tools = ToolHistory()
         tools.read(turn.prompt)
         faults += filter(None, [tools.find_orphan(turn)])
         is_cached = all(broken.code != Code.PROMPT_UNDER_MINIMUM for broken in faults)  # else nothing can be lost
