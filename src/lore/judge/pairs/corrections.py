@@ -19,7 +19,7 @@ from lore.cache.rules import MILLION, MOST, DatedRules, least_cached, minimum_to
 from lore.cache.served import is_transcript, served_by
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
-from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, is_remark, lost_tokens
+from lore.judge.pairs.pair import ESTIMATE_FACTOR, Pair, PairFacts, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests.request_laws import UNDERRATED, needs_breakpoints
@@ -129,7 +129,7 @@ def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
     most = tools / measures.per_token * ESTIMATE_FACTOR + counts.block_tokens(facts.previous)
     new_causes: list[Cause] = []
     for cause in causes:
-        is_unharmed = is_whole and cause.strength == "certain" and _is_from_bytes(cause)
+        is_unharmed = is_whole and _is_from_bytes(cause)
         if cause.code == Code.OUTPUT_SCHEMA_CHANGED and not is_whole and (facts.read or 0) > most:
             is_unharmed, cause = True, replace(cause, lost=0)  # noqa: PLW2901
         if is_unharmed:
@@ -140,7 +140,7 @@ def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 def _is_from_bytes(cause: Cause) -> bool:
     """Return whether bytes show a break that was not expected."""
-    return cause.kind != "expected" and cause.code not in BY_USAGE and not is_remark(cause)
+    return cause.kind != "expected" and cause.strength == "certain" and not is_remark(cause)
 
 
 def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:

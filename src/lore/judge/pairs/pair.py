@@ -55,12 +55,6 @@ EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # for
 KINDS = ("expected", "unattributable", "waste")  # of causes: the worst last, which leads
 ESTIMATE_FACTOR = 1.25  # an estimate of tokens from bytes is rarely off by more
 
-# Causes that only usage, clocks and signals of the log show: bytes do not tell their cost.
-BY_USAGE = frozenset((
-    Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
-    Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
-    Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)),
-))  # fmt: skip
 _TOOLS_FIRST = frozenset(("anthropic", "openai", "azure", "bedrock"))  # providers that write tools before the system
 # Causes that are reported although nothing was lost.
 REMARKS = frozenset((

@@ -62,28 +62,10 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int, *, is_conversat
     if previous.dialect != current.dialect or begin == len(previous.messages):
         return None
     cause = _find_rewritten(previous, current, common, begin)
-    if is_conversation or not has_same_head(previous, current) or (cause and cause.override != "unattributable"):
-        is_rewind = not is_conversation and cause is not None and isinstance(cause.evidence, MessagesTakenBack)
-        return replace(cause, evidence=replace(cause.evidence, examples=True)) if is_rewind else cause
-    return _find_examples(previous, current, begin) or cause
-
-
-def _find_examples(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
-    """Return the cause if two requests of one program hold different examples, each with a question of its own."""
-    start = _user_message_at(previous, begin)
-    if start is None or start != _user_message_at(current, begin):
-        return None
-    removed = [segment for segment in previous.messages.since(start) if segment.kind == "envelope"]
-    ends_with_question = all(map(purpose.begins_user_turn, (previous, current)))
-    if not ends_with_question or not any(map(is_model_message, removed)):
-        return None
-    before, after = _blocks_since(previous, begin)[:1], _blocks_since(current, begin)[:1]
-    is_respelled = any(map(has_same_content, before, after))
-    question = _contents(previous, last_message(previous))  # a conversation keeps it, with an answer
-    is_kept = is_respelled or not question.isdisjoint(_contents(current, start))
-    if is_kept or any(map(purpose.is_summary, current.messages.since(start))):
-        return None
-    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed), examples=True), len(previous.head) + begin)
+    if is_conversation or not has_same_head(previous, current):
+        return cause
+    is_clear = cause is not None and cause.code == Code.COMPACTION and cause.override != "unattributable"
+    return cause if is_clear else find_rewind(previous, current, begin, are_examples=True) or cause
 
 
 def _find_rewritten(previous: Prompt, current: Prompt, common: int, begin: int) -> Cause | None:
@@ -126,11 +108,14 @@ def _compaction(
     return Cause(Code.COMPACTION, "messages", evidence, len(previous.head) + begin)
 
 
-def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False) -> Cause | None:
+def find_rewind(
+    previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False, are_examples: bool = False
+) -> Cause | None:  # fmt: skip
     """Return the cause if the current prompt has another message of the user in the place of an earlier one.
 
     Answers of the model after it were removed; with `is_edit` none were, as it was the last message. What a program
-    replaces there has a cause of its own.
+    replaces there has a cause of its own. With `are_examples` each prompt has answers of its own before a question of
+    its own; a conversation would keep the question, with an answer, or spell the first message otherwise.
     """
     start = _user_message_at(previous, begin)
     if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
@@ -139,11 +124,20 @@ def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool 
         [segment for segment in prompt.messages.since(start) if segment.kind == "envelope"]
         for prompt in (previous, current)
     )
-    if any(map(is_model_message, new)) or any(map(is_model_message, removed)) == is_edit or (is_edit and removed[1:]):
+    if any(map(is_model_message, removed)) == is_edit or (is_edit and removed[1:]):
         return None
-    if not _contents(previous, start).isdisjoint(_contents(current, start)):
+    kept = _contents(current, start)
+    if are_examples:
+        keeps_question = not kept.isdisjoint(_contents(previous, last_message(previous)))
+        is_respelled = any(map(has_same_content, _blocks_since(previous, begin)[:1], _blocks_since(current, begin)[:1]))
+        is_summed_up = any(map(purpose.is_summary, current.messages.since(start)))
+        if keeps_question or is_respelled or is_summed_up or not purpose.begins_user_turn(previous):
+            return None
+    elif any(map(is_model_message, new)) or not kept.isdisjoint(_contents(previous, start)):
         return None
-    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed)), len(previous.head) + begin)
+    return Cause(
+        Code.REWIND, "messages", MessagesTakenBack(len(removed), are_examples), len(previous.head) + begin
+    )  # fmt: skip
 
 
 def has_answer_in_text(previous: Turn, current: Turn) -> bool:

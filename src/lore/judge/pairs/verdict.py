@@ -25,7 +25,6 @@ from lore.judge import rules
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures, Remarks
 from lore.judge.pairs.pair import (
-    BY_USAGE,
     CLIENT_SECTIONS,
     NO_SIGNAL,
     Pair,
@@ -73,7 +72,7 @@ def judge_pair(
     for row in rules.ADJUSTMENTS:
         causes = row.ask(measures, causes)
     causes = tuple([  # usage and clocks show no place from which on bytes were lost
-        replace(cause, lost=0) if cause.code in BY_USAGE or cause.strength != "certain" or is_remark(cause) else cause
+        replace(cause, lost=0) if cause.strength != "certain" or is_remark(cause) else cause
         for cause in causes
     ])  # fmt: skip
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
@@ -108,7 +107,7 @@ def _collect_causes(facts: PairFacts) -> tuple[Cause, ...]:
     dropped = rules.DROPPED_BREAKPOINTS.explain(facts) if facts.fell and not facts.read and breaking else None
     if dropped is not None and not facts.current.prompt.breakpoints and dropped.code != breaking[0].code:
         lead = breaking[0]
-        if lead.code == Code.REWIND or (lead.kind != "expected" and lead.code not in BY_USAGE):
+        if lead.code == Code.REWIND or (lead.kind != "expected" and lead.strength == "certain"):
             causes = (replace(dropped, also=breaking), *filter(is_remark, causes))
     # The client's hashes add to what leads, and lead if nothing else is known.
     if not facts.hash_causes:
