@@ -329,6 +329,20 @@ UNEXPLAINED_FALLS = (
          "9.5 % of reads at a new prompt of the user fell and 1 % of the others, without evidence of any cause."),
 )  # fmt: skip
 
+# Facts by which another cause leads than the one that was found, or that are added to it.
+
+RECONSIDERED = (
+    Step((Code.MODEL_CHANGED,), corrections.name_refusal,
+         "Claude Code asks another model after a refusal, and logs it."),
+    Step((Code.CACHE_EXPIRED,), partial(corrections.lead_with_expiry, explain=EXPIRED.explain),
+         "If the entry had expired, another model or a compaction lost nothing more."),
+    Step((Code.BREAKPOINTS_MISSING,),
+         partial(corrections.lead_with_dropped_breakpoints, explain=DROPPED_BREAKPOINTS.explain),
+         "Without breakpoints in the request nothing could be read, whatever else changed."),
+    Step((Code.TOOLS_ADDED_OR_REMOVED, Code.PREFIX_MOVED), corrections.add_hashes,
+         "The client's own hashes show what differs where its log does not."),
+)  # fmt: skip
+
 # Changes of the causes of a pair, after their bytes are measured.
 
 
@@ -426,6 +440,7 @@ STAGES = (
     Stage("bytes", "of each pair without such a cause; all that apply", BYTES),
     Stage("falls", "if usage shows a fall that bytes do not explain; the first strong row leads", FALLS),
     Stage("unexplained falls", "if no row applies", UNEXPLAINED_FALLS),
+    Stage("reconsidered", "of each pair, in turn, after the provider's verdict", RECONSIDERED),
     Stage("adjustments", "of each pair whose bytes are measured, in turn", ADJUSTMENTS),
     Stage("answers", "of each pair of recorded requests", ANSWERS),
     Stage("first turns", "of the first turn of a chain, if it continues no other; the first that applies", FIRST_TURNS),

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 from lore.cache import counts
 from lore.cache.rules import MILLION, MOST, DatedRules, least_cached, minimum_tokens
 from lore.cache.served import is_transcript, served_by
-from lore.judge.pairs.finders import measure_lookback
+from lore.judge.pairs.finders import find_signal, measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
 from lore.judge.pairs.pair import ESTIMATE_FACTOR, Pair, PairFacts, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
@@ -40,6 +40,7 @@ PACE = 600.0  # seconds that a chain has to last before its cost a day is report
 SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
 _MOST_BYTES = 16.0  # of a token: no prompt has more
 _Causes: TypeAlias = tuple[Cause, ...]
+_Explain: TypeAlias = Callable[[PairFacts], Cause | None]  # `EvidenceRule.explain`
 _Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values before and after
 
 
@@ -59,6 +60,50 @@ class PairMeasures(Struct, frozen=True):
     per_token: float  # bytes per token of the current prompt
     tail: ReplacedTail | None  # what was removed from the end of the previous prompt before it was compared
     remarks: Remarks
+
+
+# causes that lead instead of others, or are added to them
+
+
+def name_refusal(facts: PairFacts, causes: _Causes) -> _Causes:
+    """Name the refusal that the log records as the reason why another model answered."""
+    refusal = find_signal("refusal", facts)
+    if refusal is None:
+        return causes
+    return tuple([
+        replace(cause, evidence=refusal) if cause.code == Code.MODEL_CHANGED else cause for cause in causes
+    ])  # fmt: skip
+
+
+def lead_with_expiry(facts: PairFacts, causes: _Causes, *, explain: _Explain) -> _Causes:
+    """Let an expiry lead before another model, or a compaction that read nothing; `explain` finds the expiry."""
+    lead = causes[0].code if causes else None
+    may_have_expired = lead == Code.MODEL_CHANGED or (lead == Code.COMPACTION and facts.read == 0)
+    expired = explain(facts) if may_have_expired else None
+    return causes if expired is None else (replace(expired, also=causes[:1]), *causes[1:])
+
+
+def lead_with_dropped_breakpoints(facts: PairFacts, causes: _Causes, *, explain: _Explain) -> _Causes:
+    """Let missing breakpoints lead if the request has none and read nothing; `explain` finds that they were dropped."""
+    breaking = tuple([cause for cause in causes if not is_remark(cause)])
+    dropped = explain(facts) if facts.fell and not facts.read and breaking else None
+    if dropped is None or dropped.code == breaking[0].code or facts.current.prompt.breakpoints:
+        return causes
+    lead = breaking[0]
+    if lead.code != Code.REWIND and (lead.kind == "expected" or lead.strength != "certain"):
+        return causes
+    return (replace(dropped, also=breaking), *filter(is_remark, causes))
+
+
+def add_hashes(facts: PairFacts, causes: _Causes) -> _Causes:
+    """Add what differs by the client's hashes to the first cause, or let it lead if nothing else is known."""
+    if not facts.hash_causes:
+        return causes
+    if all(map(is_remark, causes)):
+        return (*facts.hash_causes, *causes) if facts.fell is None else causes
+    codes = {cause.code for lead in causes for cause in (lead, *lead.also)}
+    also = [cause for cause in facts.hash_causes if cause.code not in codes]
+    return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
 
 
 # adjustments

@@ -89,34 +89,11 @@ def _is_undocumented(cause: Cause) -> bool:
 
 
 def _collect_causes(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return the causes of the first stage that has some, as verdict, clock, breakpoints and hashes change them."""
+    """Return the causes of the first stage that has some, reconsidered by the provider's verdict and other facts."""
     causes = _limit_by_verdict(facts, _find_in_first_stage(facts))
-    refusal = find.find_signal("refusal", facts)
-    if refusal is not None:
-        causes = tuple([
-            replace(cause, evidence=refusal) if cause.code == Code.MODEL_CHANGED else cause for cause in causes
-        ])  # fmt: skip
-    # If the entry had expired, another model or a compaction lost nothing more.
-    lead = causes[0].code if causes else None
-    may_have_expired = lead == Code.MODEL_CHANGED or (lead == Code.COMPACTION and facts.read == 0)
-    expired = rules.EXPIRED.explain(facts) if may_have_expired else None
-    if expired is not None:
-        causes = (replace(expired, also=causes[:1]), *causes[1:])
-    # Without breakpoints in the request nothing could be read, whatever else changed.
-    breaking = tuple([cause for cause in causes if not is_remark(cause)])
-    dropped = rules.DROPPED_BREAKPOINTS.explain(facts) if facts.fell and not facts.read and breaking else None
-    if dropped is not None and not facts.current.prompt.breakpoints and dropped.code != breaking[0].code:
-        lead = breaking[0]
-        if lead.code == Code.REWIND or (lead.kind != "expected" and lead.strength == "certain"):
-            causes = (replace(dropped, also=breaking), *filter(is_remark, causes))
-    # The client's hashes add to what leads, and lead if nothing else is known.
-    if not facts.hash_causes:
-        return causes
-    if all(is_remark(cause) for cause in causes):
-        return (*facts.hash_causes, *causes) if facts.fell is None else causes
-    codes = {cause.code for lead in causes for cause in (lead, *lead.also)}
-    also = [cause for cause in facts.hash_causes if cause.code not in codes]
-    return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
+    for row in rules.RECONSIDERED:
+        causes = row.ask(facts, causes)
+    return causes
 
 
 def _find_in_first_stage(facts: PairFacts) -> tuple[Cause, ...]:
