@@ -400,7 +400,6 @@ CORRECTIONS = (
     Step((), corrections.drop_loss_below_minimum,
          "Providers cache no prompt below a minimum, and nothing without a breakpoint if they need one (dated rules)."),
     Step((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
-    Step((), corrections.mark_free_rewind, "Entries of the kept history serve another branch (their documentation)."),
     Step((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
     Step((), corrections.add_prices, "Dated prices (`lore.cache.rules`)."),
     Step((), corrections.mark_alternating, "A value that alternates keeps two caches, each used in turn."),

@@ -283,10 +283,6 @@ class Sums:
         )  # fmt: skip
 
 
-def _unchanged(cause: SpendingCause) -> SpendingCause:
-    return cause
-
-
 class CauseSums:
     """Sums by cause; causes of one code that have the same names in their evidence are one."""
 
@@ -304,8 +300,7 @@ class CauseSums:
             self._missed[missed.code, missed.detail].append(CauseLoss(missed, request, missed.dollars, missed.requests))
 
     def results(
-        self, audience: Audience, *, unsure: bool | None = None,
-        worded: Callable[[SpendingCause], SpendingCause] = _unchanged,
+        self, audience: Audience, *, worded: Callable[[SpendingCause], SpendingCause], unsure: bool | None = None
     ) -> list[SpendingCause]:  # fmt: skip
         """Return the causes, the costliest first; `unsure`: only the unattributable ones (True), or the others.
 

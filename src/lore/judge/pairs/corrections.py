@@ -346,27 +346,14 @@ def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
     return replace(pair, causes=tuple(causes))
 
 
-def mark_free_rewind(pair: Pair, _: ChainState) -> Pair:
-    """Return the pair with a remark instead of a rewind if usage shows that less than a block was re-billed.
-
-    So it is with the first request of another branch: its part of the history was read.
-    """
-    lead = pair.leading
-    if lead is None or pair.short is None or not isinstance(lead.evidence, e.MessagesTakenBack):
-        return pair
-    if lost_tokens(pair, lead)[0] >= counts.block_tokens(pair.previous):
-        return pair
-    free = replace(lead, override="expected", qualifiers=(*lead.qualifiers, "nothing-lost"), lost=0)
-    return replace(pair, causes=tuple([free if cause is lead else cause for cause in pair.causes]))
-
-
 def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with `little-lost` causes if it lost less than a block, or 1 % of the prompt, by its usage.
 
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
     and is expected. If writes are not reported, a block is the limit, and a loss of 0 tokens shows something only of a
     shorter prompt. Of a request whose usage states no reads, bytes show the loss. Requests without usage, or with that
-    of a mock, which counts one token for hundreds of bytes, are not excused.
+    of a mock, which counts one token for hundreds of bytes, are not excused. A rewind that lost less than a block is a
+    remark: entries of the kept history serve another branch.
     """
     usage, lead = pair.current.usage, pair.leading
     if lead is None or usage is None:
@@ -376,6 +363,9 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
         return pair
     tokens, _source = lost_tokens(pair, lead)
     block, limit = counts.block_tokens(pair.previous), 0.0
+    if tokens < block and pair.short is not None and isinstance(lead.evidence, e.MessagesTakenBack):
+        free = replace(lead, override="expected", qualifiers=("nothing-lost",), lost=0)
+        return replace(pair, causes=tuple([free if cause is lead else cause for cause in pair.causes]))
     if counts.bills_writes(pair.previous) or not states_reads:
         limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
     elif tokens or counts.prompt_tokens(pair.previous.usage) < block:
