@@ -373,7 +373,7 @@ def test_lint_counts_further_warnings_of_one_kind():
     assert lore("lint", "d", "-v").out.count("LORE202") == 4
 
 
-def test_id_that_a_later_file_repeats_is_in_no_row():
+def test_id_repeated_by_later_file_is_refuted():
     """The row of the first file was written before the second one showed that the id is the same in each request."""
     words = LONG + "\nRequest ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61"
     put("one/a.json", dumps(body(words=words)))

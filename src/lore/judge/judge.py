@@ -75,7 +75,7 @@ class Judge:
 
     @property
     def chain_count(self) -> int:
-
+        """How many chains the recording has so far."""
         return self._chains.chain_count
 
     def turn(self, turn: Turn, predicted: Predicted | None = None) -> TurnVerdict:

@@ -40,7 +40,6 @@ PACE = 600.0  # seconds that a chain has to last before its cost a day is report
 SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
 _MOST_BYTES = 16.0  # of a token: no prompt has more
 _Causes: TypeAlias = tuple[Cause, ...]
-_Explain: TypeAlias = Callable[[PairFacts], Cause | None]  # `EvidenceRule.explain`
 _Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values before and after
 
 
@@ -75,24 +74,28 @@ def name_refusal(facts: PairFacts, causes: _Causes) -> _Causes:
     ])  # fmt: skip
 
 
-def lead_with_expiry(facts: PairFacts, causes: _Causes, *, explain: _Explain) -> _Causes:
-    """Let an expiry lead before another model, or a compaction that read nothing; `explain` finds the expiry."""
-    lead = causes[0].code if causes else None
-    may_have_expired = lead == Code.MODEL_CHANGED or (lead == Code.COMPACTION and facts.read == 0)
-    expired = explain(facts) if may_have_expired else None
-    return causes if expired is None else (replace(expired, also=causes[:1]), *causes[1:])
-
-
-def lead_with_dropped_breakpoints(facts: PairFacts, causes: _Causes, *, explain: _Explain) -> _Causes:
-    """Let missing breakpoints lead if the request has none and read nothing; `explain` finds that they were dropped."""
+def lead_with(
+    facts: PairFacts, causes: _Causes, *, explain: Callable[[PairFacts], Cause | None],
+    outranks: Callable[[PairFacts, Cause], bool],
+) -> _Causes:  # fmt: skip
+    """Let the cause that `explain` finds lead if it `outranks` the first one; the others are then in its `also`."""
     breaking = tuple([cause for cause in causes if not is_remark(cause)])
-    dropped = explain(facts) if facts.fell and not facts.read and breaking else None
-    if dropped is None or dropped.code == breaking[0].code or facts.current.prompt.breakpoints:
+    cause = explain(facts) if breaking and outranks(facts, breaking[0]) else None
+    if cause is None or cause.code == breaking[0].code:
         return causes
-    lead = breaking[0]
-    if lead.code != Code.REWIND and (lead.kind == "expected" or lead.strength != "certain"):
-        return causes
-    return (replace(dropped, also=breaking), *filter(is_remark, causes))
+    return (replace(cause, also=breaking), *filter(is_remark, causes))
+
+
+def expiry_outranks(facts: PairFacts, lead: Cause) -> bool:
+    """Return whether an expired entry explains what another model, or a compaction that read nothing, may have lost."""
+    return lead.code == Code.MODEL_CHANGED or (lead.code == Code.COMPACTION and facts.read == 0)
+
+
+def missing_breakpoints_outrank(facts: PairFacts, lead: Cause) -> bool:
+    """Return whether the request read nothing, and has no breakpoint at which it could, whatever else changed."""
+    is_possible = lead.code == Code.REWIND or (lead.kind != "expected" and lead.strength == "certain")
+    is_unread = bool(facts.fell) and not facts.read and not facts.current.is_rebuilt
+    return is_possible and is_unread and not facts.current.prompt.breakpoints
 
 
 def add_hashes(facts: PairFacts, causes: _Causes) -> _Causes:

@@ -81,6 +81,7 @@ class Tally(Struct, frozen=True):
     fell: int = 0
 
     def plus(self, *, fell: bool) -> Tally:
+        """Return the tally with one more turn that has the signal, and whether its read fell."""
         return Tally(self.times + 1, self.fell + fell)
 
 
@@ -130,6 +131,7 @@ class PairFacts(Struct, frozen=True):
 
     @property
     def verdict(self) -> ProviderSaid | None:
+        """The provider's verdict on the current turn; None without one."""
         return provider_verdict(self.current)
 
     @property
