@@ -43,8 +43,7 @@ def test_edited_last_prompt_is_free_rewind(tmp_path, edited):
     before, after = asks(*FIRST, text("user", LONG)), asks(*FIRST, text("user", edited))
     verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 2200)), call(60, after, usage(6000, 2210)))
     (cause,) = verdicts[-1].causes
-    assert (cause.code, cause.qualifiers, verdicts[-1].lost_tokens) == ("LORE143", ("nothing-lost",), 0)
-    assert not verdicts[-1].pair.is_break
+    assert (cause.code, cause.qualifiers, verdicts[-1].pair.is_break) == ("LORE143", ("nothing-lost",), False)
 
 
 @pytest.mark.parametrize("closing", ["", '"], "tools": ' + "Read a file. " * 40])

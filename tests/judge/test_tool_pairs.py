@@ -14,7 +14,6 @@ from model.making import parsed, turn
 
 @each([*range(20)])
 def test_followed_requests_equal_a_search_of_each(seed):
-    """A program that rewrites its history: calls and results come, and the last messages go again."""
     chance, history, parts, before = Random(seed), ToolHistory(), list[dict](), None
     for _ in range(60):
         if chance.random() < 0.15:
