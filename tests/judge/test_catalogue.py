@@ -34,7 +34,7 @@ def test_every_table_of_rules_is_a_stage():
 
 def test_rows_name_codes_that_their_package_reports():
     """A row with a code that its package no longer mentions is out of date."""
-    for row in (*rules.BYTES, *rules.CHAINS, *rules.RECORDINGS, *rules.UNEXPLAINED_FALLS):
+    for row in (row for part in (rules.BYTES, rules.CHAINS, rules.RECORDINGS) for row in part.rows):
         package = Path(inspect.getfile(row.ask)).parent
         text = "".join(path.read_text("utf-8") for path in package.glob("*.py"))
         missing = [code for code in row.codes if f"Code.{CODES[code].name.upper().replace('-', '_')}" not in text]

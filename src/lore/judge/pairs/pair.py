@@ -25,6 +25,7 @@ from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
+from lore.model.differences import BetasChanged, ParameterChanged
 from lore.model.events import Usage
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.items import CompactDivider, is_absent, is_blank
@@ -415,13 +416,16 @@ def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
     return sum(sizes) / per_token
 
 
-def count_lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: int) -> int:
-    """Return how many of the `cacheable` bytes cannot be read after a change of the segment at a position.
+def count_lost_bytes(facts: PairFacts, measured: ChainSums, cause: Cause, cacheable: int) -> int:
+    """Return how many of the `cacheable` bytes cannot be read after a change.
 
     A change of tools or system prompt loses everything after the last breakpoint before it, if no usage shows the read.
-    In the history only what follows the change is lost, as earlier requests left entries at their own ends.
+    In the history only what follows the change is lost, as earlier requests left entries at their own ends. 0 for a
+    field whose cost the provider does not document, if no usage shows that anything was cached.
     """
-    prompt, overlap = facts.previous.prompt, facts.overlap
+    prompt, overlap, position = facts.previous.prompt, facts.overlap, cause.position
+    if isinstance(cause.evidence, ParameterChanged | BetasChanged) and cause.evidence.level == "unknown":
+        cacheable *= bool(counts.cached(facts.previous.usage))
     is_marked = prompt.breakpoints and not prompt.auto_breakpoint
     if facts.fell is None and is_marked and position < len(prompt.head):
         readable = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))

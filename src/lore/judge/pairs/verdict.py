@@ -41,7 +41,7 @@ from lore.judge.pairs.unexplained import unexplained
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import CODES, Code
-from lore.model.differences import BetasChanged, ParameterChanged, TextChanged, ThinkingChanged
+from lore.model.differences import TextChanged, ThinkingChanged
 from lore.model.providers import ENGINES, has_exact_breakpoints
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import ChainSums, byte_size, count_cached_segments, locate_difference
@@ -61,15 +61,13 @@ def judge_pair(
     """
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
-    causes = tuple([
-        cause if _is_undocumented(cause) and not counts.cached(previous.usage)  # nothing is known to be cached
-        else replace(cause, lost=count_lost_bytes(facts, measured, cause.position, cacheable))
-        for cause in _collect_causes(facts)
-    ])  # fmt: skip
+    causes = tuple(
+        [replace(cause, lost=count_lost_bytes(facts, measured, cause, cacheable)) for cause in _collect_causes(facts)]
+    )
     sums = measured.advance(current.prompt, overlap.common)
     per_token = counts.bytes_per_token(current, sums.current)
     measures = PairMeasures(facts, sums, cacheable, per_token, tail, remarks)
-    for row in rules.ADJUSTMENTS:
+    for row in rules.ADJUSTMENTS.rows:
         causes = row.ask(measures, causes)
     causes = tuple([  # usage and clocks show no place from which on bytes were lost
         replace(cause, lost=0) if cause.strength != "certain" or is_remark(cause) else cause
@@ -83,22 +81,17 @@ def judge_pair(
     )  # fmt: skip
 
 
-def _is_undocumented(cause: Cause) -> bool:
-    """Return whether the provider's documents do not say what a changed field costs."""
-    return isinstance(cause.evidence, ParameterChanged | BetasChanged) and cause.evidence.level == "unknown"
-
-
 def _collect_causes(facts: PairFacts) -> tuple[Cause, ...]:
     """Return the causes of the first stage that has some, reconsidered by the provider's verdict and other facts."""
     causes = _limit_by_verdict(facts, _find_in_first_stage(facts))
-    for row in rules.RECONSIDERED:
+    for row in rules.RECONSIDERED.rows:
         causes = row.ask(facts, causes)
     return causes
 
 
 def _find_in_first_stage(facts: PairFacts) -> tuple[Cause, ...]:
     """Return the causes that the shape of both requests shows; if none, the bytes; if none, the fallen read."""
-    shape = first_cause(facts, rules.SHAPES)
+    shape = first_cause(facts, rules.SHAPES.rows)
     if shape is not None:
         return (shape,)
     causes = _find_in_bytes(facts)
@@ -221,7 +214,7 @@ def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
     """
     possible: list[Cause] = []
     ruled_out: list[RuledOut] = []
-    for rule in rules.FALLS:
+    for rule in rules.FALLS.rows:
         cause = rule.explain(facts)
         if cause is None:
             continue

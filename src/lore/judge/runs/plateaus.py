@@ -185,21 +185,14 @@ def _is_sent_again(pair: Pair) -> bool:
     return is_equal and turn.basis is None and bool(cache_of(turn, served_by(turn))) and _can_read(previous, turn)
 
 
-class _UncachedPart(Struct, frozen=True):
-    """Successive turns that each pay in full for tokens which the previous one sent, too."""
-
-    tokens: int  # in each of its turns, at least
-    unread: _Unread = _Unread()
-
-
 class UncachedParts:
-    """Follow the turns of one chain of a log."""
+    """Follow the turns of one chain of a log that each pay in full for tokens which the previous one sent, too."""
 
     def __init__(self, shared: Shared) -> None:
         self._rules = shared.rules
         self._previous: Turn | None = None
-        self._current: _UncachedPart | None = None
-        self._longest: _UncachedPart | None = None
+        # such turns in a row: the fewest tokens that one of them repeats, and what all pay; the latest, and the longest
+        self._current = self._longest = (0, _Unread())
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         if turn.failed:
@@ -208,19 +201,19 @@ class UncachedParts:
         self._previous = turn
         tokens = 0 if previous is None else _count_uncached(previous, turn)
         if tokens <= max(_LEAST_UNCACHED, _LEAST_SHARE * counts.prompt_tokens(turn.usage)):
-            self._current = None
+            self._current = (0, _Unread())
             return
-        part = self._current or _UncachedPart(tokens)
-        part = _UncachedPart(min(tokens, part.tokens), part.unread.plus(turn, tokens, self._rules))
-        self._current, longest = part, self._longest
-        if part.unread.requests >= _FEWEST and (longest is None or part.unread.tokens > longest.unread.tokens):
-            self._longest = part
+        fewest, unread = self._current
+        unread = unread.plus(turn, tokens, self._rules)
+        self._current = min(tokens, fewest or tokens), unread
+        if unread.requests >= _FEWEST and unread.tokens > self._longest[1].tokens:
+            self._longest = self._current
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        if self._longest is not None:
-            unread = self._longest.unread
-            cache = "" if unread.first is None else cache_of(unread.first, served_by(unread.first))
-            evidence = ReadPlateau(0, self._longest.tokens, unread.requests, ("never-cached",), cache)
+        tokens, unread = self._longest
+        if unread.first is not None:
+            cache = cache_of(unread.first, served_by(unread.first))
+            evidence = ReadPlateau(0, tokens, unread.requests, ("never-cached",), cache)
             yield unread.finding(Code.READ_PLATEAU, place, evidence, "recorded")
 
 
