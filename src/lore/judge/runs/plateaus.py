@@ -25,21 +25,19 @@ and the later request read no more than that breakpoint covers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.rules import DatedRules, least_cached, minimum_tokens
+from lore.cache.rules import least_cached, minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_before_answer, seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
-from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws as laws
-from lore.judge.runs.reads import Shared
+from lore.judge.runs.reads import Shared, UnreadTokens
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import SharedBlock
@@ -67,32 +65,6 @@ _PROVIDER = "provider"
 _KEYS = ("prompt_cache_key", "cache_salt", "session_id", "user", "safety_identifier", _PROVIDER)
 
 
-class _Unread(Struct, frozen=True):
-    """The requests that paid for tokens again; a finding counts them and sums what they paid."""
-
-    first: Turn | None = None
-    requests: int = 0
-    tokens: int = 0
-    dollars: float | None = None  # beyond the price of reading the tokens; None: unknown
-
-    def plus(self, turn: Turn, tokens: int, rules: Callable[[], DatedRules]) -> _Unread:
-        """Add a request and the tokens that it paid for again; one without such tokens changes nothing."""
-        if tokens <= 0:
-            return self
-        dollars = sum_known((self.dollars, paid_again(price_of(rules(), turn), turn.usage, tokens)))
-        return _Unread(self.first or turn, self.requests + 1, self.tokens + tokens, dollars)
-
-    def finding(
-        self, code: str, place: Place, evidence: ReadPlateau | SharedBlock, source: str, path: str | None = None
-    ) -> Finding:  # fmt: skip
-        """Return the finding at the first request; `source` says how the tokens are known (`Finding.tokens`)."""
-        section = None if path is None else path.partition("[")[0] or None
-        return finding(
-            code, place, evidence, at=self.first, lost_tokens=self.tokens, lost_dollars=self.dollars, tokens=source,
-            json_path=path, section=section,
-        )  # fmt: skip
-
-
 # reads that stay at one level
 
 
@@ -106,7 +78,7 @@ class _Plateau(Struct, frozen=True):
     differing: frozenset[str] = frozenset(_KEYS)  # fields that select a cache and differ in each of its turns
     header: bool = False  # whether a billing header that this provider does not drop differs in each of its turns
     turns: int = 0
-    unread: _Unread = _Unread()
+    unread: UnreadTokens = UnreadTokens()
 
 
 class Plateaus:
@@ -192,7 +164,7 @@ class UncachedParts:
         self._rules = shared.rules
         self._previous: Turn | None = None
         # such turns in a row: the fewest tokens that one of them repeats, and what all pay; the latest, and the longest
-        self._current = self._longest = (0, _Unread())
+        self._current = self._longest = (0, UnreadTokens())
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         if turn.failed:
@@ -201,7 +173,7 @@ class UncachedParts:
         self._previous = turn
         tokens = 0 if previous is None else _count_uncached(previous, turn)
         if tokens <= max(_LEAST_UNCACHED, _LEAST_SHARE * counts.prompt_tokens(turn.usage)):
-            self._current = (0, _Unread())
+            self._current = (0, UnreadTokens())
             return
         fewest, unread = self._current
         unread = unread.plus(turn, tokens, self._rules)
@@ -365,7 +337,7 @@ class Siblings:
     def __init__(self, shared: Shared) -> None:
         self._rules = shared.rules
         self._earlier: deque[Turn] = deque(maxlen=_COMPARED)
-        self._shared: dict[tuple[str | None, str], tuple[SharedBlock, _Unread]] = {}  # by model and path
+        self._shared: dict[tuple[str | None, str], tuple[SharedBlock, UnreadTokens]] = {}  # by model and path
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Compare the first request of a chain with earlier ones, unless its head was charged already."""
@@ -398,7 +370,7 @@ class Siblings:
             if common + inside and lost >= least:  # the latest one whose beginning this request shares and paid for
                 path = laws.path_at(prompt, place if inside else common - 1)
                 marked = next((laws.path_at(prompt, place) for place in prompt.breakpoints if place >= common), "")
-                new = SharedBlock(lost, 0, path, inside, marked), _Unread()  # as in the first of these requests
+                new = SharedBlock(lost, 0, path, inside, marked), UnreadTokens()  # as in the first of these requests
                 block, unread = self._shared.get((turn.model, path), new)
                 self._shared[turn.model, path] = block, unread.plus(turn, lost, self._rules)
                 break
