@@ -139,10 +139,7 @@ class Judge:
         return [*findings, *(finding for rule in self._recording_rules for finding in rule.findings(place))]
 
     def _findings(self, chain: str, place: Place) -> list[Finding]:
-        findings = [result for rule in self._chain_rules.pop(chain, ()) for result in rule.findings(place)]
-        if any(result.code == Code.BREAKPOINTS_MISSING for result in findings):  # that reports the same prompt
-            return [result for result in findings if result.code != Code.PROMPT_UNDER_MINIMUM]
-        return findings
+        return [result for rule in self._chain_rules.pop(chain, ()) for result in rule.findings(place)]
 
 
 class ComparedChains:

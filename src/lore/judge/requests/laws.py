@@ -113,8 +113,8 @@ class Laws:
         self._find_missing_breakpoints(turn, pair)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        below = self._below
-        if below is not None and not self._is_long and below.times > 1:
+        below, is_marked = self._below, (Code.BREAKPOINTS_MISSING, "") not in self._breaches
+        if below is not None and not self._is_long and below.times > 1 and is_marked:
             evidence = replace(below.broken.evidence, turns=below.times)
             below = replace(below, broken=replace(below.broken, evidence=evidence))
             self._breaches[Code.PROMPT_UNDER_MINIMUM, ""] = below

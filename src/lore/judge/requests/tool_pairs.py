@@ -39,7 +39,9 @@ _PAIRED_BY_ID = "openai-responses"  # the dialect whose results need not follow 
 _ENDS = 512  # bytes at either end of a segment in which an id is written
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
           b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
+# Types of a block, or members of it, with the member that holds the id, and whether it is a result.
 _MEMBERS = (
+    ("tool_use", "id", False), ("tool_result", "tool_use_id", True),
     ("toolUse", "toolUseId", False), ("toolResult", "toolUseId", True), ("functionCall", "name", False),
     ("function_call", "name", False), ("functionResponse", "name", True), ("function_response", "name", True),
 )  # fmt: skip
@@ -156,20 +158,16 @@ def _find_id(segment: Segment) -> tuple[bytes, bool] | None:
     if not any(sign in ends for sign in _SIGNS):
         return None
     members = raw_members(b"{%b}" % data if segment.kind == "envelope" else data) or {}
-    kind = members.get("type", b"").strip(b'"')
+    kind = members.get("type", b"").strip(b'"').decode("utf-8", "replace")
     if segment.kind == "envelope":
         if members.get("role") == b'"tool"' and "tool_call_id" in members:
             return members["tool_call_id"], True
-        is_item = members.get("call_id", b"")[:1] == b'"' and kind.endswith((b"_call", b"_output"))
-        if kind.startswith(b"tool_search_") and members.get("execution") != b'"client"':
+        is_item = members.get("call_id", b"")[:1] == b'"' and kind.endswith(("_call", "_output"))
+        if kind.startswith("tool_search_") and members.get("execution") != b'"client"':
             return None  # the provider searches itself
-        return (members["call_id"], kind.endswith(b"_output")) if is_item else None
-    if kind == b"tool_use" and "id" in members:
-        return members["id"], False
-    if kind == b"tool_result" and "tool_use_id" in members:
-        return members["tool_use_id"], True
+        return (members["call_id"], kind.endswith("_output")) if is_item else None
     for member, key, answers in _MEMBERS:
-        inner = raw_members(members.get(member, b"")) or {}
+        inner = members if kind == member else raw_members(members.get(member, b"")) or {}
         if key in inner:
             return inner[key], answers
     return (members["id"], False) if ".tool_calls[" in segment.path and "id" in members else None
