@@ -78,6 +78,14 @@ def test_changed_examples_of_program_are_named(shots):
     assert (cause.code, cause.evidence.fix_detail()) == ("LORE143", "examples")
 
 
+def test_clock_in_each_message_is_no_example():
+    before, after = (
+        [f"It is 10:3{now}. Go on, {at}." if at % 2 == 0 else assistant(f"Step {at}") for at in range(size)]
+        for now, size in ((1, 3), (2, 5))
+    )
+    assert codes(request(1, *before), request(2, *after)) == ["LORE101"]
+
+
 @pytest.mark.parametrize("after", [
     ("a", assistant("b"), "C", assistant("d"), "e", "f"),  # rewritten, and on
     ("a", assistant("B"), "c"),  # an answer was changed
@@ -88,10 +96,8 @@ def test_rewritten_history_is_no_rewind(after):
 
 
 def test_last_message_resent_reworded_is_no_rewind():
-    """A retry with a new clock in its last message was called a rewind."""
-    assert codes(request(1, "a", assistant("b"), "It is 10:30."), request(2, "a", assistant("b"), "It is 10:31.")) != [
-        "LORE143"
-    ]
+    before, after = (request(n, "a", assistant("b"), f"It is 10:3{n}.") for n in (1, 2))
+    assert codes(before, after) != ["LORE143"]
 
 
 # times

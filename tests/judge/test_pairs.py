@@ -43,10 +43,6 @@ def codes(diff):
     return [cause.code for cause in diff.causes]
 
 
-def test_first_turn_makes_no_pair():
-    assert ComparedChain(PACKAGED.rules).compare_next(turn(parsed(ONE))) is None
-
-
 def test_edit_loses_the_bytes_after_it():
     diff = pair(*turns(TWO, EDITED))
     assert codes(diff) == ["LORE100"]

@@ -115,7 +115,7 @@ def find_rewind(
 
     Answers of the model after it were removed; with `is_edit` none were, as it was the last message. What a program
     replaces there has a cause of its own. With `are_examples` each prompt has answers of its own before a question of
-    its own; a conversation would keep the question, with an answer, or spell the first message otherwise.
+    its own; a conversation would keep the next answer, or the question, or spell the first message otherwise.
     """
     start = _user_message_at(previous, begin)
     if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
@@ -128,10 +128,12 @@ def find_rewind(
         return None
     kept = _contents(current, start)
     if are_examples:
-        keeps_question = not kept.isdisjoint(_contents(previous, last_message(previous)))
+        marked = mark_answers(previous.messages.since(start))
+        answer = next((part.data for part, is_answer in marked if is_answer and part.kind != "envelope"), None)
+        keeps_exchange = answer in kept or not kept.isdisjoint(_contents(previous, last_message(previous)))
         is_respelled = any(map(has_same_content, _blocks_since(previous, begin)[:1], _blocks_since(current, begin)[:1]))
         is_summed_up = any(map(purpose.is_summary, current.messages.since(start)))
-        if keeps_question or is_respelled or is_summed_up or not purpose.begins_user_turn(previous):
+        if keeps_exchange or is_respelled or is_summed_up or not purpose.begins_user_turn(previous):
             return None
     elif any(map(is_model_message, new)) or not kept.isdisjoint(_contents(previous, start)):
         return None
