@@ -115,7 +115,7 @@ def find_rewind(
 
     Answers of the model after it were removed; with `is_edit` none were, as it was the last message. What a program
     replaces there has a cause of its own. With `are_examples` each prompt has answers of its own before a question of
-    its own; a conversation would keep the next answer, or the question, or spell the first message otherwise.
+    its own; a conversation would keep the next answer or the question, or spell the first message otherwise.
     """
     start = _user_message_at(previous, begin)
     if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
@@ -126,20 +126,26 @@ def find_rewind(
     )
     if any(map(is_model_message, removed)) == is_edit or (is_edit and removed[1:]):
         return None
-    kept = _contents(current, start)
+    before, after = _contents(previous, start), _contents(current, start)
     if are_examples:
-        marked = mark_answers(previous.messages.since(start))
-        answer = next((part.data for part, is_answer in marked if is_answer and part.kind != "envelope"), None)
-        keeps_exchange = answer in kept or not kept.isdisjoint(_contents(previous, last_message(previous)))
+        keeps_answer = _first_answer(previous, start) in after or _first_answer(current, start) in before
+        keeps_question = not after.isdisjoint(_contents(previous, last_message(previous)))
         is_respelled = any(map(has_same_content, _blocks_since(previous, begin)[:1], _blocks_since(current, begin)[:1]))
         is_summed_up = any(map(purpose.is_summary, current.messages.since(start)))
-        if keeps_exchange or is_respelled or is_summed_up or not purpose.begins_user_turn(previous):
+        is_other = keeps_answer or keeps_question or is_respelled or is_summed_up
+        if is_other or not purpose.begins_user_turn(previous):
             return None
-    elif any(map(is_model_message, new)) or not kept.isdisjoint(_contents(previous, start)):
+    elif any(map(is_model_message, new)) or not before.isdisjoint(after):
         return None
     return Cause(
         Code.REWIND, "messages", MessagesTakenBack(len(removed), are_examples), len(previous.head) + begin
     )  # fmt: skip
+
+
+def _first_answer(prompt: Prompt, start: int) -> bytes | None:
+    """Return the first block of the first answer of the model that follows a place; None without one."""
+    marked = mark_answers(prompt.messages.since(start))
+    return next((part.data for part, is_answer in marked if is_answer and part.kind != "envelope"), None)
 
 
 def has_answer_in_text(previous: Turn, current: Turn) -> bool:
