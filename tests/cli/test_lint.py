@@ -371,3 +371,11 @@ def test_lint_counts_further_warnings_of_one_kind():
         put(f"d/{number}.jsonl", dumps(body(words=f"{LONG}{number}")) + b'\n{"model": "cla')
     assert "! LORE202 torn-last-line, 2 more in 2 files (-v: each)" in lore("lint", "d").out
     assert lore("lint", "d", "-v").out.count("LORE202") == 4
+
+
+def test_id_repeated_by_later_file_is_refuted():
+    """The row of the first file was written before the second one showed that the id is the same in each request."""
+    words = LONG + "\nRequest ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61"
+    put("one/a.json", dumps(body(words=words)))
+    put("two/b.json", dumps(next_of(body(text("Plan a trip."), words=words))))
+    assert [row["codes"] for row in linted("one", "two").json["requests"]] == [[], []]

@@ -21,10 +21,6 @@ def test_no_stage_has_a_rule_twice():
         assert all(count == 1 for row in stage.rows for count in Counter(row.codes).values()), stage.name
 
 
-def test_every_row_says_why():
-    assert [row for stage in rules.STAGES for row in stage.rows if not row.why.endswith(".")] == []
-
-
 def test_every_table_of_rules_is_a_stage():
     kinds = rules.Step, rules.EvidenceRule
     tables = [value for value in vars(rules).values() if isinstance(value, tuple) and isinstance(value[0], kinds)]
@@ -34,7 +30,7 @@ def test_every_table_of_rules_is_a_stage():
 
 def test_rows_name_codes_that_their_package_reports():
     """A row with a code that its package no longer mentions is out of date."""
-    for row in (*rules.BYTES, *rules.CHAINS, *rules.RECORDINGS, *rules.UNEXPLAINED_FALLS):
+    for row in (row for part in (rules.BYTES, rules.CHAINS, rules.RECORDINGS) for row in part.rows):
         package = Path(inspect.getfile(row.ask)).parent
         text = "".join(path.read_text("utf-8") for path in package.glob("*.py"))
         missing = [code for code in row.codes if f"Code.{CODES[code].name.upper().replace('-', '_')}" not in text]

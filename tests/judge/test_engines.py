@@ -275,3 +275,13 @@ def test_marked_prompt_of_qwen_lives_five_minutes(tmp_path, mark, code):
 
     verdicts, _ = judged(tmp_path, request(0, 0, 5_900), request(1, 60, 5_900), request(2, 460, 0))
     assert [code for code, _ in causes(verdicts)[1]] == [code]
+
+
+@each("read, lost", [(0, 0), (6_400, 6_400)])
+def test_undocumented_setting_loses_only_what_was_cached(tmp_path, read, lost):
+    url = "https://llm.example.com/v1/chat/completions"
+    calls = [chat(n, grown(n), read * (1 - n), 6_400 + 120 * n, url) for n in range(2)]
+    for number, exchange in enumerate(calls):
+        exchange["request"]["body"] |= {"model": "tiny-1", "response_format": {"type": ("text", "json_object")[number]}}
+    _, verdict = judged(tmp_path, *calls)[0]
+    assert (verdict.leading.code, verdict.leading.kind, verdict.lost_tokens) == ("LORE135", "unattributable", lost)

@@ -64,8 +64,26 @@ def test_return_to_an_earlier_user_message_is_rewind():
     before = request(1, "a", assistant("b"), "c", assistant("d"), "e")
     diff = pair(before, request(2, "a", assistant("b"), "not that"))
     assert [cause.code for cause in diff.causes] == ["LORE143"]
-    assert diff.causes[0].evidence == MessagesTakenBack(3)
+    assert diff.causes[0].evidence == MessagesTakenBack(3, examples=True)  # no request received the answers
     assert leading_kind(diff) == "expected"
+
+
+@pytest.mark.parametrize("shots", ["aBpQrSxy", "pQcDxy"])
+def test_changed_examples_of_program_are_named(shots):
+    """A few-shot program sends other examples in each request: upper-case letters are answers."""
+    before, after = (
+        [assistant(text * 20) if text.isupper() else text * 20 for text in texts] for texts in ("aBcDe", shots)
+    )
+    (cause,) = pair(request(1, *before), request(2, *after)).causes
+    assert (cause.code, cause.evidence.fix_detail()) == ("LORE143", "examples")
+
+
+def test_clock_in_each_message_is_no_example():
+    before, after = (
+        [f"It is 10:3{now}. Go on, {at}." if at % 2 == 0 else assistant(f"Step {at}") for at in range(size)]
+        for now, size in ((1, 3), (2, 5))
+    )
+    assert codes(request(1, *before), request(2, *after)) == ["LORE101"]
 
 
 @pytest.mark.parametrize("after", [
@@ -78,10 +96,8 @@ def test_rewritten_history_is_no_rewind(after):
 
 
 def test_last_message_resent_reworded_is_no_rewind():
-    """A retry with a new clock in its last message was called a rewind."""
-    assert codes(request(1, "a", assistant("b"), "It is 10:30."), request(2, "a", assistant("b"), "It is 10:31.")) != [
-        "LORE143"
-    ]
+    before, after = (request(n, "a", assistant("b"), f"It is 10:3{n}.") for n in (1, 2))
+    assert codes(before, after) != ["LORE143"]
 
 
 # times

@@ -138,6 +138,7 @@ def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
     (claude({**entry("user", text()), "cache_control": MARK}), "message"),
     (claude(entry("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
     (claude(entry("user", text(mark={"type": "default"}))), "type"),
+    (claude(cache_control={"type": "default"}), "type"),
     (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
         {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
     (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
@@ -154,11 +155,10 @@ def test_ineffective_breakpoint_is_a_defect(case, reason):
 
 
 def test_breakpoint_on_a_direct_calls_result_counts():
-    direct = {**CALL, "caller": {"type": "direct"}}
-    request = claude(
-        entry("user", text()), entry("assistant", direct), entry("user", {**RESULT, "cache_control": MARK})
+    direct = entry("assistant", {**CALL, "caller": {"type": "direct"}})
+    assert "LORE180" not in defect_codes(
+        claude(entry("user", text()), direct, entry("user", {**RESULT, "cache_control": MARK}))
     )
-    assert "LORE180" not in defect_codes(request)
 
 
 def test_request_surely_under_minimum_is_kept_by_no_cache():

@@ -11,8 +11,9 @@ from helpers.each import each
 from judge.judged import leading_kind
 from lore.cache.counts import BYTES_PER_TOKEN, bytes_per_token, shortfall, significant_fall
 from lore.judge.chains.chain import ComparedChain
+from lore.judge.findings import findings_of
 from lore.judge.pairs.pair import is_remark, lost_tokens
-from lore.model.cause import RuledOut
+from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage
 from lore.model.evidence import WithinBlock
 from lore.model.state import Change
@@ -40,10 +41,6 @@ def turns(previous, current, *, usages=(None, None), at=(0.0, 10.0), **fields):
 
 def codes(diff):
     return [cause.code for cause in diff.causes]
-
-
-def test_first_turn_makes_no_pair():
-    assert ComparedChain(PACKAGED.rules).compare_next(turn(parsed(ONE))) is None
 
 
 def test_edit_loses_the_bytes_after_it():
@@ -330,6 +327,13 @@ def test_changed_field_loses_all_messages_despite_same_end(fields, code):
         diff = pair(*turns(body(*previous, model="claude-opus-4-5", **fields), body(*current, model="claude-opus-4-5")))
         assert (codes(diff)[0], diff.causes[0].kind, leading_kind(diff)) == (code, "waste", "waste")
         assert diff.causes[0].lost > 30_000
+
+
+def test_changed_field_is_not_shown_at_a_tool():
+    """Both cost from the first tool on, which also changed."""
+    bodies = [body("one", output_format={"type": kind}, tools=[{"name": kind}]) for kind in ("json", "text")]
+    paths = {finding.code: finding.json_path for _, finding in findings_of(pair(*turns(*bodies)), Place("a"))}
+    assert paths == {"LORE103": "tools[0].name", "LORE135": "output_format"}
 
 
 def test_changed_field_of_short_prompt_is_a_note():

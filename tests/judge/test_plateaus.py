@@ -46,7 +46,7 @@ def plateau(turns):
     ((0, 3_328, 3_328, 3_328, 3_328), "no more than 3,328 tokens were read in 4 requests in a row"),
     ((0, 0, 0, 0, 0), "nothing was read in 4 requests in a row"),
     ((0, 0, 0), "nothing was read in 2 requests in a row"),  # the whole chain
-    ((0, 3_968, 4_352, 3_072, 3_072, 3_072, 3_072), "no more than 3,072 tokens were read in 4 requests in a row"),
+    ((0, 3_968, 4_352, 3_072, 3_072, 3_072, 3_072), "no more than 3,072 tokens were read in 2 requests in a row"),
 ])  # fmt: skip
 def test_reads_at_one_level_are_a_finding(reads, message):
     finding = plateau(talk(*reads))
@@ -105,7 +105,14 @@ def test_second_low_read_counts_once():
     """Its own finding says what it lost; the plateau counts the turns after it."""
     turns = talk(0, 3_968, 4_352, 3_072, 3_072, 3_072)
     assert chain_codes(turns) == ["LORE307"]
-    assert plateau(turns).lost_tokens == 5_600 - 3_072
+    assert (plateau(turns).lost_tokens, plateau(turns).evidence.turns) == (5_600 - 3_072, 1)
+
+
+def test_one_equal_request_that_reads_nothing_is_a_finding():
+    same = {"grown": 0, "fields": {"messages": lambda _: [{"role": "user", "content": WORDS * 5}]}}
+    assert "nothing was read in a request that repeats 4,000 tokens" in plateau(talk(0, 0, **same)).message
+    unknown = {"call": Call(endpoint="llm.example.com/v1/chat/completions"), "model": "tiny-1"}
+    assert "LORE307" not in chain_codes(talk(0, 0, **same, **unknown))
 
 
 def test_longest_of_two_plateaus_is_reported():

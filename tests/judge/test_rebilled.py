@@ -39,11 +39,11 @@ def results(*outputs):
 
 
 @pytest.mark.parametrize("edited", ["Only look at the lexer.", LONG + "What is it?", LONG[:4000] + "What is it?"])
-def test_edited_last_prompt_is_a_rewind(tmp_path, edited):
+def test_edited_last_prompt_is_free_rewind(tmp_path, edited):
     before, after = asks(*FIRST, text("user", LONG)), asks(*FIRST, text("user", edited))
     verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 2200)), call(60, after, usage(6000, 2210)))
-    assert break_codes(verdicts[-1]) == ["LORE143"]
-    assert (verdicts[-1].causes[0].kind, verdicts[-1].lost_tokens) == ("expected", 0)
+    (cause,) = verdicts[-1].causes
+    assert (cause.code, cause.qualifiers, verdicts[-1].pair.is_break) == ("LORE143", ("nothing-lost",), False)
 
 
 @pytest.mark.parametrize("closing", ["", '"], "tools": ' + "Read a file. " * 40])

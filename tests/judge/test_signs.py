@@ -19,7 +19,7 @@ from lore.model.state import HOOKS, SIGNS, Change, Sign
 def test_every_signal_has_an_existing_code():
     assert set(SIGN_CODES.values()) <= set(CODES)
     assert set(SIGN_CODES) | {*HOOKS, "image", "refusal", "teammate", "thinking"} == set(SIGNS)
-    assert {rule.code for rule in FALLS} >= set(SIGN_CODES.values())
+    assert {rule.code for rule in FALLS.rows} >= set(SIGN_CODES.values())
 
 
 @each([

@@ -5,57 +5,28 @@ from random import Random
 import pytest
 
 from helpers.each import each
-from helpers.work import calls
 from judge.captures import ANTHROPIC, call, judged, usage
 from lore.judge.requests.lint import Linter
-from lore.judge.requests.request_laws import ToolPairs, ToolPart
+from lore.judge.requests.tool_pairs import ToolHistory
 from lore.run.rules import PACKAGED
 from model.making import parsed, turn
 
 
-def search(parts: list[ToolPart], last: int) -> ToolPart | None:
-    """Look through all parts."""
-    waiting: dict[str, list[ToolPart]] = {}
-    for part in parts:
-        calls = waiting.setdefault(part.name, [])
-        if not part.answers:
-            calls.append(part)
-        elif calls:
-            calls.pop()
-        else:
-            return part
-    unanswered = (call for calls in waiting.values() for call in calls if call.position < last)
-    return min(unanswered, key=lambda call: call.position, default=None)
-
-
-@each([*range(40)])
-def test_followed_pairs_equal_a_search_of_all_parts(seed):
-    chance, pairs, parts, at = Random(seed), ToolPairs(), list[ToolPart](), 0
-    for _ in range(200):
+@each([*range(20)])
+def test_followed_requests_equal_a_search_of_each(seed):
+    chance, history, parts, before = Random(seed), ToolHistory(), list[dict](), None
+    for _ in range(60):
         if chance.random() < 0.15:
-            at = chance.randrange(at + 1)
-            pairs.cut(at)
-            parts = [part for part in parts if part.position < at]
-        else:
-            parts.append(ToolPart(at, chance.choice("abcde"), chance.random() < 0.5, f"p{at}"))
-            pairs.add(parts[-1])
-            at += 1
-        last = chance.randrange(at + 1)
-        assert pairs.find_orphan(last) == search(parts, last)
-        assert pairs.has_results_since(last) == any(part.answers and part.position >= last for part in parts)
-
-
-def test_turn_costs_its_new_parts_only():
-    """All calls were looked at again at each turn: 10,000 turns of 10,000 calls took half a minute."""
-
-    def follow(count: int) -> None:
-        pairs = ToolPairs()
-        for at in range(count):
-            pairs.add(ToolPart(2 * at, f"c{at}", answers=False, path=""))
-            pairs.add(ToolPart(2 * at + 1, f"c{at}", answers=True, path=""))
-            assert pairs.find_orphan(2 * at) is None
-
-    assert calls(lambda: follow(2_000)) <= 2.5 * calls(lambda: follow(1_000))
+            del parts[chance.randrange(len(parts) + 1) :]
+        name, role = chance.choice("abc"), chance.choice(["user", "assistant"])
+        answer, use = {"type": "tool_result", "tool_use_id": name}, {"type": "tool_use", "id": name, "name": "read"}
+        parts = [*parts, {"role": role, "content": [use if role == "assistant" else answer]}]
+        request, alone = turn(parsed({"messages": parts})), ToolHistory()
+        same = 0 if before is None else before.messages.common(request.prompt.messages)
+        history.read(request.prompt, same)
+        alone.read(request.prompt)
+        assert history.find_orphan(request) == alone.find_orphan(request)
+        before = request.prompt
 
 
 # what each API refuses

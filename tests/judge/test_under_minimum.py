@@ -87,3 +87,9 @@ def test_normalised_log_shows_missing_breakpoints_by_usage(wrote, codes):
     for turn in turns:
         judge.turn(replace(turn, source=replace(turn.prompt, fidelity="structural")))
     assert [finding.code for finding in judge.finish(PLACE)] == codes
+
+
+def test_short_prompt_of_earlier_day_cannot_expire(tmp_path):
+    requests = (asks(text("user", "Go."), system=f"Today is 2026-11-{day}.", model=SHORT["model"]) for day in (20, 22))
+    verdicts, _ = judged(tmp_path, *(call(172_800 * n, request, None) for n, request in enumerate(requests)))
+    assert [cause.code for cause in verdicts[1].causes] == ["LORE101"]

@@ -249,7 +249,7 @@ def test_never_read_history_is_reported_without_number(tmp_path):
 
 def test_cache_that_never_reads_is_one_break(tmp_path):
     path = log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0), (60, 22_000, 0), (90, 23_000, 0)])
-    assert of_turns(path) == {2: ("LORE307", 43_000)}
+    assert of_turns(path) == {2: ("LORE130", 0), 3: ("LORE307", 43_000)}
     assert "1 cache break:" in lore("check", str(path)).out
 
 

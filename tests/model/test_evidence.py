@@ -90,8 +90,10 @@ SENTENCES = [
         d.ThinkingChanged("messages[1]", "changed", ("reasoning",)),
         "messages[1]: reasoning of the model's message changed or was removed",
     ),
-    (e.MessagesTakenBack(1), "1 message was taken back, and something else was asked"),
-    (e.MessagesTakenBack(1200), "1,200 messages were taken back, and something else was asked"),
+    (
+        e.MessagesTakenBack(1200),
+        "other messages are in the place of 1,200: they were taken back, or another branch of the conversation begins",
+    ),
     (e.ChainRestarted(1), "the client dropped its only tool when a new user turn began, with the same system prompt"),
     (
         e.HookText(4, ("lint",)),

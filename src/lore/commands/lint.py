@@ -9,10 +9,10 @@ Memory: the latest requests of `LINTED_CONVERSATIONS` conversations of a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -153,6 +153,9 @@ def _lint(
     return linting.result(), linting.unjudged
 
 
+_Texts: TypeAlias = Mapping[str, bytes]  # by code, keys of text that should be new in each request
+
+
 class _LintedRequest(NamedTuple):
     """A request, and what its findings put at stake."""
 
@@ -160,7 +163,7 @@ class _LintedRequest(NamedTuple):
     body: bytes  # empty if it continues another request: offsets in it alone would be wrong
     stakes: Mapping[str, int | None] = MappingProxyType({})  # tokens, by finding code; None: a note, or unknown
     refused: bool = False  # the provider refuses it
-    texts: Mapping[str, bytes] = MappingProxyType({})  # keys of text that should be new in each request, by code
+    texts: _Texts = MappingProxyType({})
 
 
 class _TopFinding(NamedTuple):
@@ -181,12 +184,12 @@ class _Lint:
         count = None if context.options.counter is None else context.options.counter.count
         self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
-        self._rows: list[LintRequest] = []
+        self._rows: list[tuple[LintRequest, _Texts]] = []
         self._found: dict[object, dict[str, _TopFinding]] = {}  # of each kind and place, by file
         self.problems: list[Problem] = []
         self.unjudged: list[Problem] = []  # of them, why requests or whole files could not be examined
         # By file, for the latest request of each conversation in it: codes that leave nothing to read.
-        self._blocking: dict[str, list[set[str]]] = {}
+        self._blocking: dict[str, list[tuple[set[str], _Texts]]] = {}
 
     def file(self, file: Input, name: corpus.Name) -> None:
         """Examine a file, or the request of it that `name` names; raises LoreError for a name that cannot be read."""
@@ -220,9 +223,10 @@ class _Lint:
 
     def result(self) -> LintResult:
         """Return the findings so far, in words."""
-        blocking_codes = {
-            path: set[str]().union(*rows) if all(rows) else set[str]() for path, rows in self._blocking.items()
-        }
+        blocking_codes = dict[str, set[str]]()
+        for path, requests in self._blocking.items():
+            code_sets = [{*self._drop_frozen(codes, texts)} for codes, texts in requests]
+            blocking_codes[path] = set[str]().union(*code_sets) if all(code_sets) else set[str]()
         findings: list[Finding] = []
         for found in self._found.values():
             files = {
@@ -240,7 +244,8 @@ class _Lint:
                 finding = with_line(replace(top.finding, requests=sum(entry.requests for entry in group)))
                 findings.append(worded_lint(finding, top.where, redact=self._context.redact))
         findings.sort(key=lambda finding: _ORDER.index(finding.severity))
-        sums, rows, problems = self.summary, self._rows, self.problems
+        sums, problems = self.summary, self.problems
+        rows = [replace(row, codes=self._drop_frozen(row.codes, texts)) for row, texts in self._rows]
         sums.shown = len(rows)
         sums.refused = sum(row.refused for row in rows)
         sums.cached = sum(bool(row.cached_tokens) and not row.refused for row in rows)
@@ -258,7 +263,7 @@ class _Lint:
 
     def _examine_recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name) -> None:
         latest: dict[str, _LintedRequest] = {}  # of each chain, the one with the newest request last
-        rows: dict[str, LintRequest] = {}
+        rows: dict[str, tuple[LintRequest, _Texts]] = {}
         count = 0
         for request in _requests(recording):
             turn = request.turn
@@ -323,13 +328,14 @@ class _Lint:
     def _predict(self, request: _LintedRequest, place: Place) -> Outlook:
         """Return what a cache would keep of a request, and record what prevents it."""
         outlook = self._linter.outlook(request.turn)
-        self._blocking.setdefault(place.of(request.turn).path, []).append(_blocking(request, outlook))
+        self._blocking.setdefault(place.of(request.turn).path, []).append((_blocking(request, outlook), request.texts))
         return outlook
 
-    def _row(self, request: _LintedRequest, place: Place) -> LintRequest:
-        frozen = {code for code, key in request.texts.items() if self._linter.is_frozen(key)}
-        stakes = {code: stake for code, stake in request.stakes.items() if code not in frozen}
-        request = request._replace(stakes=stakes)
+    def _drop_frozen(self, codes: Iterable[str], texts: _Texts) -> list[str]:
+        """Return the codes without those of text that other requests, also later ones, show to be the same in each."""
+        return [code for code in codes if not self._linter.is_frozen(texts.get(code, b""))]
+
+    def _row(self, request: _LintedRequest, place: Place) -> tuple[LintRequest, _Texts]:
         turn, outlook = request.turn, self._predict(request, place)
         where, path = outlook.where, place.of(turn).path
         places = [(mark, _offsets(request.body, turn, mark.path)) for mark in outlook.marks]
@@ -345,7 +351,7 @@ class _Lint:
             automatic=turn.prompt.auto_breakpoint, refused=request.refused, confidence=outlook.confidence,
             first_dollars=outlook.first, second_dollars=outlook.second, uncached_dollars=outlook.uncached,
             codes=list(request.stakes),
-        )  # fmt: skip
+        ), request.texts  # fmt: skip
 
 
 def _requests(recording: Recording) -> Iterator[_LintedRequest]:

@@ -232,6 +232,8 @@ _SHORT = 0.02  # share of the cached prompt by which a complete read may be smal
 # Causes that are the provider's alone.
 _OF_PROVIDER = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Code.ERROR_BETWEEN}
 
+_NO_APPEND = (Code.TAIL_REPLACED, Code.REWIND)  # remarks on prompts that do not begin with all of the previous one
+
 
 class Reliability:
     """Counts appends, and how many of them were read, by model, hour, gateway and key."""
@@ -276,6 +278,6 @@ def was_append_read(verdict: TurnVerdict) -> bool | None:
     if not cached or read is None or (not verdict.compared and verdict.pair is None):
         return None
     for cause in verdict.causes:
-        if cause.code not in _OF_PROVIDER and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED):
+        if cause.code not in _OF_PROVIDER and (not is_remark(cause) or cause.code in _NO_APPEND):
             return None
     return read >= cached * (1 - _SHORT) - block_tokens(verdict.turn)

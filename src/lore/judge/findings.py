@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lore.cache.counts import ONE_HOUR
 from lore.judge.messages import in_words, message_of
-from lore.judge.pairs.pair import BY_USAGE, KINDS, Pair, is_remark, lost_tokens
+from lore.judge.pairs.pair import KINDS, Pair, is_remark, lost_tokens
 from lore.judge.prices import paid_again
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
@@ -85,11 +85,14 @@ def finding(
 
 
 _OWN_FIX = ("aside", "word", "refusal")  # details of values that alternate, but that keeping one of them does not fix
-# Causes without a place in the prompt: the model, and what only usage, times and verdicts show.
-_WITHOUT_PLACE = BY_USAGE | {
-    Code.MODEL_CHANGED, Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY,
-    Code.BREAKPOINTS_MISSING,
-}  # fmt: skip
+# Causes without a place in the prompt: model and fields of the request, and what usage, times and verdicts show.
+_WITHOUT_PLACE = frozenset((
+    Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
+    Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
+    Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)), Code.MODEL_CHANGED, Code.LIFETIME_LOST,
+    Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING, Code.GENERATION_SETTINGS_CHANGED,
+    Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
+))  # fmt: skip
 
 
 def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:

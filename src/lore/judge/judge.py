@@ -70,12 +70,12 @@ class Judge:
         self._states = defaultdict[str, ChainState](lambda: ChainState(rules))  # of the corrections, by chain
         self._shared = Shared(rules, Linter(rules, labels), tolerance, labels)
         self._chain_rules: dict[str, list[TurnRule]] = {}  # by chain
-        self._recording_rules: list[TurnRule] = [row.ask(self._shared) for row in catalogue.RECORDINGS]
+        self._recording_rules: list[TurnRule] = [row.ask(self._shared) for row in catalogue.RECORDINGS.rows]
         self.turns = 0
 
     @property
     def chain_count(self) -> int:
-
+        """How many chains the recording has so far."""
         return self._chains.chain_count
 
     def turn(self, turn: Turn, predicted: Predicted | None = None) -> TurnVerdict:
@@ -90,7 +90,7 @@ class Judge:
         if state.began is None and turn.basis is None:
             state.began = turn.at
         if pair is not None:
-            for row in catalogue.CORRECTIONS:
+            for row in catalogue.CORRECTIONS.rows:
                 pair = row.ask(pair, state)
         self._apply_rules(turn, pair)
         usage, cached = turn.usage, state.cached
@@ -117,7 +117,7 @@ class Judge:
             return
         is_recorded = turn.basis is None  # the prompt was sent like this, and not rebuilt from a log
         if turn.chain not in self._chain_rules:
-            rows = [row for row in catalogue.CHAINS if is_recorded or not row.recorded]
+            rows = [row for row in catalogue.CHAINS.rows if is_recorded or not row.recorded]
             self._chain_rules[turn.chain] = [row.ask(self._shared) for row in rows]
             for rule in self._recording_rules if is_recorded else ():
                 rule.turn(turn, pair)
@@ -139,10 +139,7 @@ class Judge:
         return [*findings, *(finding for rule in self._recording_rules for finding in rule.findings(place))]
 
     def _findings(self, chain: str, place: Place) -> list[Finding]:
-        findings = [result for rule in self._chain_rules.pop(chain, ()) for result in rule.findings(place)]
-        if any(result.code == Code.BREAKPOINTS_MISSING for result in findings):  # that reports the same prompt
-            return [result for result in findings if result.code != Code.PROMPT_UNDER_MINIMUM]
-        return findings
+        return [result for rule in self._chain_rules.pop(chain, ()) for result in rule.findings(place)]
 
 
 class ComparedChains:
@@ -187,9 +184,9 @@ class ComparedChains:
             pair = self._compare_with_others(catalogue.FIRST_TURNS, turn)
         return Compared(pair)
 
-    def _compare_with_others(self, rows: tuple[catalogue.Step, ...], turn: Turn) -> Pair | None:
+    def _compare_with_others(self, stage: catalogue.Stage[catalogue.Step], turn: Turn) -> Pair | None:
         """Return the verdict of the first row that finds one in another chain."""
-        pairs: Iterator[Pair | None] = (row.ask(self, turn) for row in rows)
+        pairs: Iterator[Pair | None] = (row.ask(self, turn) for row in stage.rows)
         return next((pair for pair in pairs if pair is not None), None)
 
     def forget(self, name: str) -> None:
@@ -226,7 +223,7 @@ class ComparedChains:
                 for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES
             ]  # fmt: skip
             pair = replace(pair, causes=tuple(causes))
-        for row in catalogue.ANSWERS if pair is not None else ():
+        for row in catalogue.ANSWERS.rows if pair is not None else ():
             pair = row.ask(pair)
         return pair
 

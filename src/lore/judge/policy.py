@@ -100,6 +100,7 @@ class Policy(Criteria, frozen=True, dict=True, forbid_unknown_fields=True):  # `
 
     @cached_property
     def exempt_paths(self) -> PathIndex:
+        """The paths of the exemptions; their numbers are those of `exempt`."""
         return PathIndex(entry.path for entry in self.exempt)
 
     @cached_property

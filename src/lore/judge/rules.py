@@ -1,10 +1,10 @@
 """The catalogue: every rule of the judge, in the order in which the rules are asked.
 
-`STAGES` lists the tables of rows, and when each is asked. The loops of `judge` and `pairs.verdict` run over these
-tables, so the order of the rows is the order of the questions. Each row has the codes that it may
-report, what is asked, and why: a count, or a source. Figures without a source are from `facts/measured.md`: 958 drops
-of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, with 1 % of all reads falling. "Right" counts
-findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
+A stage is a table of rules that are asked together; `STAGES` has them in their order. The loops of `judge` and
+`pairs.verdict` run over these tables, so the order of the rows is the order of the questions. Each row has the codes
+that it may report, what is asked, and why: a count, or a source. Figures without a source are from `facts/measured.md`:
+958 drops of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, with 1 % of all reads falling. "Right"
+counts findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
 
 To add a cause: one row here, its evidence struct in `lore.model.evidence` (and its union `Evidence`) with a function
 that finds it, and a test. `src/lore/README.md` lists what a new code needs.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from lore.model.codes import CODES, CauseKind, Code
 from lore.prefix import causes, fields, texts, tools
 
 Check: TypeAlias = Callable[[PairFacts, Cause], bool]
+Row = TypeVar("Row", bound="Step | EvidenceRule")
 
 
 class Step(Struct, frozen=True):
@@ -84,34 +85,30 @@ class EvidenceRule(Struct, frozen=True):
         return replace(cause, strength=strength, override=kind or cause.override)
 
 
-class Stage(Struct, frozen=True):
+class Stage(Struct, Generic[Row], frozen=True):
     """Rules that are asked together."""
 
     name: str
-    when: str
-    rows: tuple[Step | EvidenceRule, ...]
+    when: str  # they are asked
+    rows: tuple[Row, ...]
 
 
 _HEAD_READ, _HEAD_MISSED = find.head_was_read, find.head_was_missed
 
-# Which other chain a turn is compared with.
-
-SUMMARY_REQUESTS = (
+SUMMARY_REQUESTS = Stage("summaries", "of each recorded request; a verdict replaces that of its own chain", (
     Step((Code.COLD_COMPACTION,), starts.compare_with_summarised,
          "A request for a summary that sends the conversation otherwise reads nothing of it (page of LORE171)."),
-)  # fmt: skip
-FIRST_TURNS = (
+))  # fmt: skip
+FIRST_TURNS = Stage("first turns", "of the first turn of a chain, if it continues no other; the first that applies", (
     Step(starts.BY_CHANCE, starts.compare_heads,
          "A program's requests share a head: without a clock, an id, a count or an order in it, one reads another's."),
     Step((Code.COLD_COMPACTION,), starts.compare_log_summary,
          "A log's request for a summary within five minutes that reads less than half of what its conversation left."),
     Step((Code.PARALLEL_START,), starts.compare_parallel,
          "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching)."),
-)  # fmt: skip
+))  # fmt: skip
 
-# What the shape of two requests shows.
-
-SHAPES = (
+SHAPES = Stage("shapes", "of each pair; the first that applies is its only cause", (
     EvidenceRule(Code.CHAIN_RESTARTED, find.find_restart,
         "A chain that another one continues without its tools is the same conversation (`lore.prefix.chains`).",
         "certain"),
@@ -126,11 +123,10 @@ SHAPES = (
         "Caches are separate for each provider (facts/caches.md, B.1); the log names both.", kind="expected"),
     EvidenceRule(Code.ENDPOINT_CHANGED, partial(find.find_other_api, cause="api"),
         "Two APIs spell one conversation differently, so that nothing of it is equal."),
-)  # fmt: skip
+))  # fmt: skip
 
-# What their bytes show. `prefix.causes.find_causes` asks, as it compares section by section.
-
-BYTES = (
+# `prefix.causes.find_causes` asks, as it compares section by section.
+BYTES = Stage("bytes", "of each pair without such a cause; all that apply", (
     Step(causes.EXPECTED, causes.recorded_causes,
          "The log records the event, which entitles the prompt to differ."),
     Step((Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED,
@@ -149,7 +145,7 @@ BYTES = (
           Code.REMINDER_MOVED, Code.THINKING_CHANGED, Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED,
           Code.LATE_TOOL_RESULT), causes.explain_sections,
          "Content that is equal once the varying word, block or place is masked (public issue threads)."),
-)  # fmt: skip
+))  # fmt: skip
 
 # The rows of a fallen read that also explain a break in the bytes.
 
@@ -188,7 +184,7 @@ def _weak(
     return EvidenceRule(code, partial(find.find_signal, signal), why, "weak", confirmed_by, ruled_out_by, kind=kind)
 
 
-FALLS: tuple[EvidenceRule, ...] = (
+FALLS = Stage("falls", "if usage shows a fall that bytes do not explain; the first strong row leads", (
     EvidenceRule(Code.MODEL_CHANGED, find.find_other_model, "11 of 958 drops; no model reads what another one cached."),
     EXPIRED,
     PARALLEL,
@@ -315,7 +311,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
         _HEAD_READ, confirmed_by=(find.verdict_agrees,)),
     _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _HEAD_MISSED),
-)  # fmt: skip
+))  # fmt: skip
 
 # What the clock says if the log's history is not the one that was sent.
 BY_CLOCK = (EXPIRED, PARALLEL, POSSIBLY_EXPIRED)
@@ -324,12 +320,24 @@ EXCUSED_BY_CLOCK = (EXPIRED, PARALLEL)
 # Another place whose cache was asked; the routes only if the read fell.
 ROUTES = (NAMED_ROUTE, MISSING_ANSWERS)
 
-UNEXPLAINED_FALLS = (
+UNEXPLAINED_FALLS = Stage("unexplained falls", "if no row applies", (
     Step((Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS), unexplained.unexplained,
          "9.5 % of reads at a new prompt of the user fell and 1 % of the others, without evidence of any cause."),
-)  # fmt: skip
+))  # fmt: skip
 
-# Changes of the causes of a pair, after their bytes are measured.
+RECONSIDERED = Stage("reconsidered", "of each pair, in turn, after the provider's verdict", (
+    Step((Code.MODEL_CHANGED,), corrections.name_refusal,
+         "Claude Code asks another model after a refusal, and logs it."),
+    Step((Code.CACHE_EXPIRED,),
+         partial(corrections.lead_with, explain=EXPIRED.explain, outranks=corrections.expiry_outranks),
+         "If the entry had expired, another model or a compaction lost nothing more."),
+    Step((Code.BREAKPOINTS_MISSING,),
+         partial(corrections.lead_with, explain=DROPPED_BREAKPOINTS.explain,
+                 outranks=corrections.missing_breakpoints_outrank),
+         "Without breakpoints in the request nothing could be read, whatever else changed."),
+    Step((Code.TOOLS_ADDED_OR_REMOVED, Code.PREFIX_MOVED), corrections.add_hashes,
+         "The client's own hashes show what differs where its log does not."),
+))  # fmt: skip
 
 
 def _remark(
@@ -353,7 +361,7 @@ def _remark(
     return Step((code,), ask, why)
 
 
-ADJUSTMENTS = (
+ADJUSTMENTS = Stage("adjustments", "of each pair whose bytes are measured, in turn", (
     Step((), corrections.explain_by_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
     Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), corrections.mark_within_block,
@@ -374,26 +382,22 @@ ADJUSTMENTS = (
     Step((), corrections.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
     Step((Code.TAIL_REPLACED, Code.BREAKPOINT_ON_VOLATILE), corrections.add_tail,
          "Agents end each request with text that the next one lacks (`rewrites`); a breakpoint on it is never read."),
-)  # fmt: skip
+))  # fmt: skip
 
-# Changes of a verdict.
-
-ANSWERS = (
+ANSWERS = Stage("answers", "of each pair of recorded requests", (
     Step((), corrections.explain_answer,
          "Engines keep what they generate: an answer sent back otherwise is computed again (llama.cpp, vLLM reports)."),
-)  # fmt: skip
-CORRECTIONS = (
+))  # fmt: skip
+CORRECTIONS = Stage("corrections", "of each pair, in turn", (
     Step((), corrections.drop_loss_below_minimum,
          "Providers cache no prompt below a minimum, and nothing without a breakpoint if they need one (dated rules)."),
     Step((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
     Step((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
     Step((), corrections.add_prices, "Dated prices (`lore.cache.rules`)."),
     Step((), corrections.mark_alternating, "A value that alternates keeps two caches, each used in turn."),
-)  # fmt: skip
+))  # fmt: skip
 
-# Whole chains, and the recording.
-
-CHAINS = (
+CHAINS = Stage("chains", "of each turn, and at the end of its chain", (
     Step((Code.READ_PLATEAU,), Plateaus,
          "A llama.cpp server read 4,867 tokens in each of nine requests whose prompts grew to 22,100."),
     Step((Code.READ_PLATEAU,), UncachedParts,
@@ -410,25 +414,16 @@ CHAINS = (
     Step((Code.WRITES_NEVER_READ,), UnreadWrites,
          "Writes cost 1.25 or 2 times the input (prices): two that nothing reads within their lifetime are waste.",
          recorded=True),
-)  # fmt: skip
-RECORDINGS = (
+))  # fmt: skip
+RECORDINGS = Stage("recordings", "of the first recorded request of each chain, and at the end of the recording", (
     Step((Code.SHARED_BLOCK_UNMARKED,), Siblings,
          "A request reads what an earlier one wrote at a breakpoint, nothing in between (their documentation)."),
     Step((Code.READ_PLATEAU,), Beginnings,
          "vllm-ascend 0.26 with blocks of 4,096 tokens read nothing of 2,000 that all requests share."),
-)  # fmt: skip
+))  # fmt: skip
 
+# In the order in which they are asked.
 STAGES = (
-    Stage("summaries", "of each recorded request; a verdict replaces that of its own chain", SUMMARY_REQUESTS),
-
-    Stage("shapes", "of each pair; the first that applies is its only cause", SHAPES),
-    Stage("bytes", "of each pair without such a cause; all that apply", BYTES),
-    Stage("falls", "if usage shows a fall that bytes do not explain; the first strong row leads", FALLS),
-    Stage("unexplained falls", "if no row applies", UNEXPLAINED_FALLS),
-    Stage("adjustments", "of each pair whose bytes are measured, in turn", ADJUSTMENTS),
-    Stage("answers", "of each pair of recorded requests", ANSWERS),
-    Stage("first turns", "of the first turn of a chain, if it continues no other; the first that applies", FIRST_TURNS),
-    Stage("corrections", "of each pair, in turn", CORRECTIONS),
-    Stage("chains", "of each turn, and at the end of its chain", CHAINS),
-    Stage("recordings", "of the first recorded request of each chain, and at the end of the recording", RECORDINGS),
+    SUMMARY_REQUESTS, SHAPES, BYTES, FALLS, UNEXPLAINED_FALLS, RECONSIDERED, ADJUSTMENTS, ANSWERS, FIRST_TURNS,
+    CORRECTIONS, CHAINS, RECORDINGS,
 )  # fmt: skip

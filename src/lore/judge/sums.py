@@ -183,6 +183,7 @@ class Sums:
         self._surcharges: defaultdict[str, list[float]] = defaultdict(list)  # by reason
 
     def add(self, request: LedgerRequest) -> None:
+        """Add a request; it is in `requests` at once, and in the other sums after `sum_added`."""
         self._added.append(request)
         if len(self._added) == _SUMMED_AT_ONCE:
             self.sum_added()
@@ -205,6 +206,7 @@ class Sums:
 
     @property
     def requests(self) -> int:
+        """How many requests were added."""
         return self._counts["requests"] + len(self._added)
 
     @property

@@ -252,6 +252,7 @@ class CauseCost(Struct, frozen=True):
     most: int = 0  # tokens of that break
 
     def plus(self, finding: Finding) -> CauseCost:
+        """Return the cost with that of one more cache break, which the finding leads."""
         done_fix, fix = CODES[finding.code].fix_done, finding.fix
         lost, estimated, unpriced = _measure_loss(finding)
         most = lost
@@ -458,6 +459,7 @@ class RunTotals:
                     self._findings.append((place, finding))
 
     def checked(self) -> CheckResult:
+        """Return the result of the run, with findings and problems in the order of their files."""
         unseen: list[UnrecordedParts] = []
         for (log_format, what, sealed), sizes in self._unseen.items():
             counts = sorted(tokens for tokens in sizes if tokens is not None)

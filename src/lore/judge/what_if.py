@@ -213,6 +213,7 @@ class SimulatedRun(NamedTuple):
 
     @property
     def breaks(self) -> list[Break]:
+        """The causes of all losses."""
         return [cause for turn in self.turns for cause in turn.breaks]
 
     @property

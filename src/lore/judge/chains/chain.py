@@ -96,6 +96,8 @@ class ComparedChain:
             else:
                 pair = self._compare(previous, turn, state_of)
                 pair = pair if pair.fell else self._explain_unread(previous, turn, state_of, pair)
+        if pair is not None and turn.basis is None and pair.overlap.is_covered:
+            memory.is_conversation |= len(turn.prompt.messages) > len(pair.previous.prompt.messages)
         self._remember(turn, compared)
         return pair
 

@@ -49,6 +49,7 @@ class ChainMemory:
         self._rules, self._comparable = rules, comparable
         self.last: Turn | None = None
         self.last_read: Turn | None = None  # the last turn of a log that read anything
+        self.is_conversation = False  # as in `PairFacts`
         self.changes = LoggedChanges()
         self.caches = LogCaches()
         self.writes = UnreportedWrites()
@@ -90,6 +91,7 @@ class ChainMemory:
             state=state_of() if fell and not is_compacted else None,
             earlier_reasoning=self._reasoning.before(current) if fell else None, grown_falls=tuple(self._grown_falls),
             hash_causes=self.hashes.causes(current), result_bytes=self._results.total(current),
+            is_conversation=self.is_conversation,
         )  # fmt: skip
 
     def add(self, turn: Turn, previous: Turn | None) -> None:

@@ -17,9 +17,9 @@ from msgspec.structs import asdict, replace
 from lore.cache import counts
 from lore.cache.rules import MILLION, MOST, DatedRules, least_cached, minimum_tokens
 from lore.cache.served import is_transcript, served_by
-from lore.judge.pairs.finders import measure_lookback
+from lore.judge.pairs.finders import find_signal, measure_lookback
 from lore.judge.pairs.outside import find_missing_answers, find_named_route
-from lore.judge.pairs.pair import BY_USAGE, ESTIMATE_FACTOR, Pair, PairFacts, is_remark, lost_tokens
+from lore.judge.pairs.pair import ESTIMATE_FACTOR, Pair, PairFacts, is_remark, lost_tokens
 from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, last_message
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests.request_laws import UNDERRATED, needs_breakpoints
@@ -59,6 +59,54 @@ class PairMeasures(Struct, frozen=True):
     per_token: float  # bytes per token of the current prompt
     tail: ReplacedTail | None  # what was removed from the end of the previous prompt before it was compared
     remarks: Remarks
+
+
+# causes that lead instead of others, or are added to them
+
+
+def name_refusal(facts: PairFacts, causes: _Causes) -> _Causes:
+    """Name the refusal that the log records as the reason why another model answered."""
+    refusal = find_signal("refusal", facts)
+    if refusal is None:
+        return causes
+    return tuple([
+        replace(cause, evidence=refusal) if cause.code == Code.MODEL_CHANGED else cause for cause in causes
+    ])  # fmt: skip
+
+
+def lead_with(
+    facts: PairFacts, causes: _Causes, *, explain: Callable[[PairFacts], Cause | None],
+    outranks: Callable[[PairFacts, Cause], bool],
+) -> _Causes:  # fmt: skip
+    """Let the cause that `explain` finds lead if it `outranks` the first one; the others are then in its `also`."""
+    breaking = tuple([cause for cause in causes if not is_remark(cause)])
+    cause = explain(facts) if breaking and outranks(facts, breaking[0]) else None
+    if cause is None or cause.code == breaking[0].code:
+        return causes
+    return (replace(cause, also=breaking), *filter(is_remark, causes))
+
+
+def expiry_outranks(facts: PairFacts, lead: Cause) -> bool:
+    """Return whether an expired entry explains what another model, or a compaction that read nothing, may have lost."""
+    return lead.code == Code.MODEL_CHANGED or (lead.code == Code.COMPACTION and facts.read == 0)
+
+
+def missing_breakpoints_outrank(facts: PairFacts, lead: Cause) -> bool:
+    """Return whether the request read nothing, and has no breakpoint at which it could, whatever else changed."""
+    is_possible = lead.code == Code.REWIND or (lead.kind != "expected" and lead.strength == "certain")
+    is_unread = bool(facts.fell) and not facts.read and not facts.current.is_rebuilt
+    return is_possible and is_unread and not facts.current.prompt.breakpoints
+
+
+def add_hashes(facts: PairFacts, causes: _Causes) -> _Causes:
+    """Add what differs by the client's hashes to the first cause, or let it lead if nothing else is known."""
+    if not facts.hash_causes:
+        return causes
+    if all(map(is_remark, causes)):
+        return (*facts.hash_causes, *causes) if facts.fell is None else causes
+    codes = {cause.code for lead in causes for cause in (lead, *lead.also)}
+    also = [cause for cause in facts.hash_causes if cause.code not in codes]
+    return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
 
 
 # adjustments
@@ -129,7 +177,7 @@ def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
     most = tools / measures.per_token * ESTIMATE_FACTOR + counts.block_tokens(facts.previous)
     new_causes: list[Cause] = []
     for cause in causes:
-        is_unharmed = is_whole and cause.strength == "certain" and _is_from_bytes(cause)
+        is_unharmed = is_whole and _is_from_bytes(cause)
         if cause.code == Code.OUTPUT_SCHEMA_CHANGED and not is_whole and (facts.read or 0) > most:
             is_unharmed, cause = True, replace(cause, lost=0)  # noqa: PLW2901
         if is_unharmed:
@@ -140,7 +188,7 @@ def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 def _is_from_bytes(cause: Cause) -> bool:
     """Return whether bytes show a break that was not expected."""
-    return cause.kind != "expected" and cause.code not in BY_USAGE and not is_remark(cause)
+    return cause.kind != "expected" and cause.strength == "certain" and not is_remark(cause)
 
 
 def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
@@ -309,7 +357,8 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
     and is expected. If writes are not reported, a block is the limit, and a loss of 0 tokens shows something only of a
     shorter prompt. Of a request whose usage states no reads, bytes show the loss. Requests without usage, or with that
-    of a mock, which counts one token for hundreds of bytes, are not excused.
+    of a mock, which counts one token for hundreds of bytes, are not excused. A rewind that lost less than a block is a
+    remark: entries of the kept history serve another branch.
     """
     usage, lead = pair.current.usage, pair.leading
     if lead is None or usage is None:
@@ -319,6 +368,9 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
         return pair
     tokens, _source = lost_tokens(pair, lead)
     block, limit = counts.block_tokens(pair.previous), 0.0
+    if tokens < block and pair.short is not None and isinstance(lead.evidence, e.MessagesTakenBack):
+        free = replace(lead, override="expected", qualifiers=("nothing-lost",), lost=0)
+        return replace(pair, causes=tuple([free if cause is lead else cause for cause in pair.causes]))
     if counts.bills_writes(pair.previous) or not states_reads:
         limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
     elif tokens or counts.prompt_tokens(pair.previous.usage) < block:

@@ -66,7 +66,8 @@ def find_rewritten_history(facts: PairFacts) -> Cause | None:
     if overlap.is_covered or facts.current.changes or facts.current.is_rebuilt or facts.current.fidelity == "rendered":
         return None
     begin = before.messages.common(after.messages)
-    return find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
+    sealed = find_sealed_summary(before, after, begin)
+    return sealed or find_rewrite(before, after, overlap.common, is_conversation=facts.is_conversation)
 
 
 def find_other_api(facts: PairFacts, cause: Literal["model", "provider", "api"]) -> e.Evidence | None:

@@ -26,6 +26,7 @@ from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
+from lore.model.differences import BetasChanged, ParameterChanged
 from lore.model.events import Usage
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.items import CompactDivider, is_absent, is_blank
@@ -56,12 +57,6 @@ EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # for
 KINDS = ("expected", "unattributable", "waste")  # of causes: the worst last, which leads
 ESTIMATE_FACTOR = 1.25  # an estimate of tokens from bytes is rarely off by more
 
-# Causes that only usage, clocks and signals of the log show: bytes do not tell their cost.
-BY_USAGE = frozenset((
-    Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
-    Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
-    Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)),
-))  # fmt: skip
 _TOOLS_FIRST = frozenset(("anthropic", "openai", "azure", "bedrock"))  # providers that write tools before the system
 # Causes that are reported although nothing was lost.
 REMARKS = frozenset((
@@ -88,6 +83,7 @@ class Tally(Struct, frozen=True):
     fell: int = 0
 
     def plus(self, *, fell: bool) -> Tally:
+        """Return the tally with one more turn that has the signal, and whether its read fell."""
         return Tally(self.times + 1, self.fell + fell)
 
 
@@ -117,6 +113,7 @@ class PairFacts(Struct, frozen=True):
     # log entries and tokens before the reasoning that the provider may have left out; only if its cache is unknown
     earlier_reasoning: tuple[int, int] | None = None
     omits_thinking: bool = False  # a rule: the model reads no thinking that precedes the user's latest prompt
+    is_conversation: bool = False  # a recorded request of the chain continued an earlier one
     grown_falls: tuple[int, ...] = ()  # tokens read in the latest turns whose read fell though their prompt had grown
 
     @property
@@ -136,6 +133,7 @@ class PairFacts(Struct, frozen=True):
 
     @property
     def verdict(self) -> ProviderSaid | None:
+        """The provider's verdict on the current turn; None without one."""
         return provider_verdict(self.current)
 
     @property
@@ -419,13 +417,16 @@ def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
     return sum(sizes) / per_token
 
 
-def count_lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: int) -> int:
-    """Return how many of the `cacheable` bytes cannot be read after a change of the segment at a position.
+def count_lost_bytes(facts: PairFacts, measured: ChainSums, cause: Cause, cacheable: int) -> int:
+    """Return how many of the `cacheable` bytes cannot be read after a change.
 
     A change of tools or system prompt loses everything after the last breakpoint before it, if no usage shows the read.
-    In the history only what follows the change is lost, as earlier requests left entries at their own ends.
+    In the history only what follows the change is lost, as earlier requests left entries at their own ends. 0 for a
+    field whose cost the provider does not document, if no usage shows that anything was cached.
     """
-    prompt, overlap = facts.previous.prompt, facts.overlap
+    prompt, overlap, position = facts.previous.prompt, facts.overlap, cause.position
+    if isinstance(cause.evidence, ParameterChanged | BetasChanged) and cause.evidence.level == "unknown":
+        cacheable *= bool(counts.cached(facts.previous.usage))
     is_marked = prompt.breakpoints and not prompt.auto_breakpoint
     if facts.fell is None and is_marked and position < len(prompt.head):
         readable = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))

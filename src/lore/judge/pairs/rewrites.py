@@ -59,11 +59,24 @@ def find_sealed_summary(previous: Prompt, current: Prompt, begin: int) -> Cause 
     return Cause(Code.COMPACTION, "messages", EditedByProvider("item", item.path), len(previous.head) + begin)
 
 
-def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None:
-    """Return the compaction or rewind that rewritten messages show; `common` segments are equal."""
+def find_rewrite(previous: Prompt, current: Prompt, common: int, *, is_conversation: bool) -> Cause | None:
+    """Return the compaction or rewind that rewritten messages show; `common` segments are equal.
+
+    `is_conversation`: a request of the chain continued an earlier one. Otherwise the answers in its requests may be
+    examples of a program (few-shot prompts, as of DSPy), which has others in its next request.
+    """
     begin = previous.messages.common(current.messages)
     if previous.dialect != current.dialect or begin == len(previous.messages):
         return None
+    cause = _find_rewritten(previous, current, common, begin)
+    if is_conversation or not has_same_head(previous, current):
+        return cause
+    is_clear = cause is not None and cause.code == Code.COMPACTION and cause.override != "unattributable"
+    return cause if is_clear else find_rewind(previous, current, begin, are_examples=True) or cause
+
+
+def _find_rewritten(previous: Prompt, current: Prompt, common: int, begin: int) -> Cause | None:
+    """Return the compaction or rewind of a conversation; the messages differ from place `begin` on."""
     if not has_same_head(previous, current):
         # a compaction may put the same instructions after the messages that it keeps
         summary = _summary_after_kept(previous, current, 0) if _has_shrunk(previous, current, 0) else None
@@ -102,11 +115,14 @@ def _compaction(
     return Cause(Code.COMPACTION, "messages", evidence, len(previous.head) + begin)
 
 
-def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False) -> Cause | None:
+def find_rewind(
+    previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False, are_examples: bool = False
+) -> Cause | None:  # fmt: skip
     """Return the cause if the current prompt has another message of the user in the place of an earlier one.
 
     Answers of the model after it were removed; with `is_edit` none were, as it was the last message. What a program
-    replaces there has a cause of its own.
+    replaces there has a cause of its own. With `are_examples` each prompt has answers of its own before a question of
+    its own; a conversation would keep the next answer or the question, or spell the first message otherwise.
     """
     start = _user_message_at(previous, begin)
     if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
@@ -115,13 +131,30 @@ def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool 
         [segment for segment in prompt.messages.since(start) if segment.kind == "envelope"]
         for prompt in (previous, current)
     )
-    if any(map(is_model_message, new)) or any(map(is_model_message, removed)) == is_edit or (is_edit and removed[1:]):
+    if any(map(is_model_message, removed)) == is_edit or (is_edit and removed[1:]):
         return None
-    if not _contents(previous, start).isdisjoint(_contents(current, start)):
+    before, after = _contents(previous, start), _contents(current, start)
+    if are_examples:
+        keeps_answer = _first_answer(previous, start) in after or _first_answer(current, start) in before
+        keeps_question = not after.isdisjoint(_contents(previous, last_message(previous)))
+        is_respelled = any(map(has_same_content, _blocks_since(previous, begin)[:1], _blocks_since(current, begin)[:1]))
+        is_summed_up = any(map(purpose.is_summary, current.messages.since(start)))
+        is_other = keeps_answer or keeps_question or is_respelled or is_summed_up
+        if is_other or not purpose.begins_user_turn(previous):
+            return None
+    elif any(map(is_model_message, new)) or not before.isdisjoint(after):
         return None
     if not start and has_grown_text(previous, current):  # a program adds to the only text
         return None
-    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed)), len(previous.head) + begin)
+    return Cause(
+        Code.REWIND, "messages", MessagesTakenBack(len(removed), are_examples), len(previous.head) + begin
+    )  # fmt: skip
+
+
+def _first_answer(prompt: Prompt, start: int) -> bytes | None:
+    """Return the first block of the first answer of the model that follows a place; None without one."""
+    marked = mark_answers(prompt.messages.since(start))
+    return next((part.data for part, is_answer in marked if is_answer and part.kind != "envelope"), None)
 
 
 def has_answer_in_text(previous: Turn, current: Turn) -> bool:
@@ -192,15 +225,17 @@ def _list_removed(previous: Prompt, current: Prompt, begin: int) -> list[Segment
 
 def _is_edit(previous: Prompt, current: Prompt, begin: int) -> bool:
     """Return whether the same message follows the one that differs: it was edited, and nothing was compacted."""
-    before, after = (
-        [segment for segment in islice(prompt.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
-        for prompt in (previous, current)
-    )
+    before, after = _blocks_since(previous, begin), _blocks_since(current, begin)
     if len(before) > 1 and len(after) > 1:
         return before[1] == after[1]
     if not before or not after:
         return False
     return has_same_content(before[0], after[0]) or is_nearly_equal(before[0], after[0])
+
+
+def _blocks_since(prompt: Prompt, begin: int) -> list[Segment]:
+    """Return the first blocks of the messages from a place on."""
+    return [segment for segment in islice(prompt.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
 
 
 def _has_shrunk(previous: Prompt, current: Prompt, begin: int) -> bool:

@@ -25,7 +25,6 @@ from lore.judge import rules
 from lore.judge.pairs import finders as find
 from lore.judge.pairs.corrections import PairMeasures, Remarks
 from lore.judge.pairs.pair import (
-    BY_USAGE,
     CLIENT_SECTIONS,
     NO_SIGNAL,
     Pair,
@@ -62,17 +61,16 @@ def judge_pair(
     """
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
-    causes = tuple([
-        replace(cause, lost=count_lost_bytes(facts, measured, cause.position, cacheable))
-        for cause in _collect_causes(facts)
-    ])  # fmt: skip
+    causes = tuple(
+        [replace(cause, lost=count_lost_bytes(facts, measured, cause, cacheable)) for cause in _collect_causes(facts)]
+    )
     sums = measured.advance(current.prompt, overlap.common)
     per_token = counts.bytes_per_token(current, sums.current)
     measures = PairMeasures(facts, sums, cacheable, per_token, tail, remarks)
-    for row in rules.ADJUSTMENTS:
+    for row in rules.ADJUSTMENTS.rows:
         causes = row.ask(measures, causes)
     causes = tuple([  # usage and clocks show no place from which on bytes were lost
-        replace(cause, lost=0) if cause.code in BY_USAGE or cause.strength != "certain" or is_remark(cause) else cause
+        replace(cause, lost=0) if cause.strength != "certain" or is_remark(cause) else cause
         for cause in causes
     ])  # fmt: skip
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
@@ -84,39 +82,16 @@ def judge_pair(
 
 
 def _collect_causes(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return the causes of the first stage that has some, as verdict, clock, breakpoints and hashes change them."""
+    """Return the causes of the first stage that has some, reconsidered by the provider's verdict and other facts."""
     causes = _limit_by_verdict(facts, _find_in_first_stage(facts))
-    refusal = find.find_signal("refusal", facts)
-    if refusal is not None:
-        causes = tuple([
-            replace(cause, evidence=refusal) if cause.code == Code.MODEL_CHANGED else cause for cause in causes
-        ])  # fmt: skip
-    # If the entry had expired, another model or a compaction lost nothing more.
-    lead = causes[0].code if causes else None
-    may_have_expired = lead == Code.MODEL_CHANGED or (lead == Code.COMPACTION and facts.read == 0)
-    expired = rules.EXPIRED.explain(facts) if may_have_expired else None
-    if expired is not None:
-        causes = (replace(expired, also=causes[:1]), *causes[1:])
-    # Without breakpoints in the request nothing could be read, whatever else changed.
-    breaking = tuple([cause for cause in causes if not is_remark(cause)])
-    dropped = rules.DROPPED_BREAKPOINTS.explain(facts) if facts.fell and not facts.read and breaking else None
-    if dropped is not None and not facts.current.prompt.breakpoints and dropped.code != breaking[0].code:
-        lead = breaking[0]
-        if lead.code == Code.REWIND or (lead.kind != "expected" and lead.code not in BY_USAGE):
-            causes = (replace(dropped, also=breaking), *filter(is_remark, causes))
-    # The client's hashes add to what leads, and lead if nothing else is known.
-    if not facts.hash_causes:
-        return causes
-    if all(is_remark(cause) for cause in causes):
-        return (*facts.hash_causes, *causes) if facts.fell is None else causes
-    codes = {cause.code for lead in causes for cause in (lead, *lead.also)}
-    also = [cause for cause in facts.hash_causes if cause.code not in codes]
-    return (replace(causes[0], also=(*causes[0].also, *also)), *causes[1:])
+    for row in rules.RECONSIDERED.rows:
+        causes = row.ask(facts, causes)
+    return causes
 
 
 def _find_in_first_stage(facts: PairFacts) -> tuple[Cause, ...]:
     """Return the causes that the shape of both requests shows; if none, the bytes; if none, the fallen read."""
-    shape = first_cause(facts, rules.SHAPES)
+    shape = first_cause(facts, rules.SHAPES.rows)
     if shape is not None:
         return (shape,)
     causes = _find_in_bytes(facts)
@@ -239,7 +214,7 @@ def _evaluate(facts: PairFacts) -> tuple[list[Cause], list[RuledOut]]:
     """
     possible: list[Cause] = []
     ruled_out: list[RuledOut] = []
-    for rule in rules.FALLS:
+    for rule in rules.FALLS.rows:
         cause = rule.explain(facts)
         if cause is None:
             continue

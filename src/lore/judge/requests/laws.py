@@ -16,9 +16,9 @@ from lore.cache.counts import cached, prompt_tokens, sent_tokens
 from lore.cache.rules import MOST, least_cached, minimum_tokens
 from lore.judge.findings import finding
 from lore.judge.pairs.pair import Pair
-from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws
-from lore.judge.runs.reads import Shared
+from lore.judge.requests.tool_pairs import ToolHistory
+from lore.judge.runs.reads import Shared, UnreadTokens
 from lore.model.canonical import printable
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -61,8 +61,8 @@ class Laws:
         self._was_cached = False  # a usage shows a read or a write
         self._below: _Breach | None = None  # every request up to here was too short to be cached
         self._is_long = False  # a request was long enough to be cached, or its length is unknown
-        self._unread, self._dollars = 0, None  # tokens not read for lack of a breakpoint, and their cost
-        self._tools = request_laws.ToolHistory()
+        self._unread = UnreadTokens()  # for lack of a breakpoint
+        self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._foreign: list[request_laws.Foreign] = []  # of the last request
         self._is_volatile = False  # a head has text that is new in each request
@@ -113,8 +113,8 @@ class Laws:
         self._find_missing_breakpoints(turn, pair)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        below = self._below
-        if below is not None and not self._is_long and below.times > 1:
+        below, is_marked = self._below, (Code.BREAKPOINTS_MISSING, "") not in self._breaches
+        if below is not None and not self._is_long and below.times > 1 and is_marked:
             evidence = replace(below.broken.evidence, turns=below.times)
             below = replace(below, broken=replace(below.broken, evidence=evidence))
             self._breaches[Code.PROMPT_UNDER_MINIMUM, ""] = below
@@ -123,12 +123,12 @@ class Laws:
             if self._is_frozen(breach):
                 continue
             is_missing = broken.code == Code.BREAKPOINTS_MISSING
-            is_unread = is_missing and self._unread > 0
+            unread = self._unread if is_missing and self._unread.tokens else None
             result = finding(
                 broken.code, place, broken.evidence, at=breach.turn, section=broken.section or None,
                 json_path=broken.path or None, times=breach.times, kind=broken.kind,
-                lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
-                tokens="estimated" if is_unread else None,
+                lost_tokens=unread and unread.tokens, lost_dollars=unread and unread.dollars,
+                tokens=unread and "estimated",
             )  # fmt: skip
             # As in `lore lint`: an error if no request of the recording is cached; the first ones may be too short.
             is_each = breach.times == self._turns - breach.turn.number + 1
@@ -223,9 +223,8 @@ class Laws:
         path = request_laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
         self._count(turn, request_laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing), by_place=False)
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
-        if unread > 0 and not pair.is_break:
-            self._unread += unread
-            self._dollars = sum_known((self._dollars, paid_again(price_of(self._rules(), turn), usage, unread)))
+        if not pair.is_break:
+            self._unread = self._unread.plus(turn, unread, self._rules)
 
     def _uncached_history(self, turn: Turn, pair: Pair) -> BreakpointsMissing | None:
         """Return the evidence if a history is sent repeatedly at full price, as all breakpoints are before it."""

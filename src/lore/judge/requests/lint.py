@@ -28,6 +28,7 @@ from lore.cache.tree import estimated_positions
 from lore.cache.views import Count, View, Views
 from lore.judge.prices import paid_again, price_of
 from lore.judge.requests import request_laws as laws
+from lore.judge.requests.tool_pairs import ToolHistory
 from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
@@ -43,6 +44,7 @@ from lore.prefix.volatile import find_varying_text
 FEWEST_TEXT = 256  # tokens after an image that are worth caching
 DOUBT = 2.0  # an estimate is off by less than this factor
 _HEADS = 64  # heads that are remembered
+_TEXTS = 4096  # texts of heads whose first request is remembered
 _BY_SESSION = ("date", "directory")  # usually frozen for a session
 # Rules about text that should be new in each request.
 NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
@@ -247,6 +249,8 @@ class Linter:
         if place is not None and (first := self._sent.setdefault(key, place)) is not None:
             is_later = abs(place - first) >= (_MINUTE if is_clock else 1)
             self._sent[key] = None if is_later else first
+            if len(self._sent) > _TEXTS:
+                del self._sent[next(iter(self._sent))]
         return key
 
     def is_frozen(self, key: bytes) -> bool:
@@ -262,7 +266,7 @@ class Linter:
         ]
         if self._cache or least_cached(self._rules(), turn) < MOST:  # else it has no cache, and advice is of no use
             faults += [*self._check_head(turn), *self._check_sizes(sized)]
-        tools = laws.ToolHistory()
+        tools = ToolHistory()
         tools.read(turn.prompt)
         faults += filter(None, [tools.find_orphan(turn)])
         is_cached = all(broken.code != Code.PROMPT_UNDER_MINIMUM for broken in faults)  # else nothing can be lost

@@ -12,11 +12,8 @@ a request with a cached content may not repeat its fields).
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, pairwise, takewhile
-from operator import attrgetter
-from typing import TypeAlias
+from itertools import islice, pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,14 +25,12 @@ from lore.cache.served import cache_of, served_by
 from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
-from lore.model.differences import OrphanPair
 from lore.model.evidence import Evidence
 from lore.model.jsonslice import array, raw_members
-from lore.model.limits import ENVELOPE_BYTES
 from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.blocks import BlockParts, block_of, is_by_model, message_start
+from lore.prefix.blocks import BlockParts, block_of, message_start
 from lore.prefix.volatile import find_volatile_in_system
 
 UNDERRATED = 1.5  # an estimate from bytes may be too low by this factor
@@ -80,8 +75,12 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], foreign: list[Fore
             at, count = prompt.breakpoints[-1], d.BreakpointsCount(number, rule.most)
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, _kind_if_answered(turn), at)
         yield from _find_unmarkable(turn, rule)
-        if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
-            yield _not_taken(turn, "parameters", "cache_control", "other-api", "cache_control")
+        if prompt.auto_breakpoint and prompt.dialect == "anthropic":
+            value = prompt.params["cache_control"]
+            reason = _reason_in_value(prompt, rule, value) if rule.automatic else "other-api"
+            if reason is not None:
+                detail = _stated(value, reason) if rule.automatic else "cache_control"
+                yield _not_taken(turn, "parameters", "cache_control", reason, detail)
         is_doubled = rule.automatic and prompt.auto_breakpoint and prompt.breakpoints[-1:] == (len(prompt) - 1,)
         if is_doubled and _lifetime(prompt.breakpoint_values[-1]) != _lifetime(prompt.params["cache_control"]):
             yield _not_taken(turn, "messages", path_at(prompt, len(prompt) - 1), "automatic-lifetime")
@@ -129,9 +128,14 @@ def _find_unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
         reason = None if segment is None else _reason(turn, rule, segment, at, value)
         if segment is None or reason is None:
             continue
-        stated = (raw_members(value) or {}).get({"lifetime": "ttl"}.get(reason, reason), b"")  # as it is written
-        detail = segment.section if reason == "section" else printable(mask(stated.decode("utf-8", "replace"))[:40])
+        detail = segment.section if reason == "section" else _stated(value, reason)
         yield _not_taken(turn, segment.section, segment.path, reason, detail, at, refuses=rule.refuses)
+
+
+def _stated(value: bytes, reason: d.Unmarkable) -> str:
+    """Return the member of a breakpoint that is the reason why it does not count, as it is written."""
+    stated = (raw_members(value) or {}).get({"lifetime": "ttl"}.get(reason, reason), b"")
+    return printable(mask(stated.decode("utf-8", "replace"))[:40])
 
 
 def _not_taken(
@@ -174,6 +178,11 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
             message = prompt.messages[message_start(prompt, at - len(prompt.head))]
             if (raw_members(message.json) or {}).get("role") == b'"assistant"':
                 return "not-input"
+    return _reason_in_value(prompt, rule, value)
+
+
+def _reason_in_value(prompt: Prompt, rule: BreakpointRule, value: bytes) -> d.Unmarkable | None:
+    """Return why a breakpoint with this value does not count, wherever it is; None if it does."""
     members = raw_members(value) or {}
     if prompt.dialect != "bedrock" and rule.field == "cache_control" and members.get("type") not in _TYPES:
         return "type"
@@ -403,198 +412,3 @@ def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
     if cache and not takes and at >= 0 and (segment := turn.prompt.segment_at(at)) is not None:
         ignored = d.BreakpointNotTaken("automatic-cache")
         yield Broken(Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, ignored, "expected", at)
-
-
-# Tool calls without a result, and results without a call, in the requests of one chain (LORE150)
-#
-# The result of a call has to be in the message that follows the call, and a result has to answer a call of the message
-# before it. The Responses API pairs calls and results by their ids alone, wherever they are. A call in the last message
-# may still be answered.
-#
-# Sources: reports of HTTP 400 from each API. Anthropic, on Vertex too: `tool_use` ids "without `tool_result` blocks
-# immediately after" (anthropics/claude-code 3512, Kilo-Org/kilocode 5163); Bedrock Converse: "Expected toolResult
-# blocks" (zeroclaw-labs/zeroclaw 1476); chat completions of OpenAI and Azure (BloomLabsInc/genkit-plugins 225),
-# DeepSeek (langgenius/dify 32222, which adds that other models accept it), Moonshot (bytedance/deer-flow 2706) and Qwen
-# (QwenLM/qwen-code 606): "must be followed by tool messages"; Responses: "No tool output found for function call"
-# (router-for-me/CLIProxyAPI 2368), "No tool call found for function call output" (continuedev/continue 10092), not if a
-# text is between the two (leookun/cursor-byok 307); Gemini: function responses and calls differ in number
-# (google-gemini/gemini-cli 5443).
-
-
-# Providers that are known to refuse such a request; others, and engines on the user's machine, may accept it.
-_REFUSING = frozenset(
-    ("anthropic", "bedrock", "vertex", "openai", "azure", "deepseek", "moonshot", "qwen", "gemini")
-)  # fmt: skip
-_PAIRED_BY_ID = "openai-responses"  # the dialect whose results need not follow their calls
-
-
-class _ToolMessage(Struct, frozen=True):
-    start: int  # its place among the segments of the messages
-    envelope: bytes
-    run: int  # how many times the model has begun to answer
-
-
-class ToolHistory:
-    """The calls and results of one chain's latest prompt. Only new segments are read."""
-
-    def __init__(self) -> None:
-        self._pairs = ToolPairs()
-        self._messages: list[_ToolMessage] = []
-
-    def read(self, prompt: Prompt, same: int = 0) -> list[tuple[Segment, bytes]]:
-        """Read the segments of the messages from `same` on; return the user's blocks after a message with results.
-
-        Each block comes with the envelope of its message.
-        """
-        self._pairs.cut(same)
-        while self._messages and self._messages[-1].start >= same:
-            self._messages.pop()
-        last = self._messages[-1] if self._messages else _ToolMessage(0, b"", 0)
-        results, follows_results = self._pairs.has_results_since(last.start), False
-        was_model, by_id = is_by_model(last.envelope), prompt.dialect == _PAIRED_BY_ID
-        after: list[tuple[Segment, bytes]] = []
-        for at, segment in enumerate(prompt.messages.since(same), same):
-            if segment.kind in ("envelope", "opaque"):
-                is_model = is_by_model(segment.data)
-                last = _ToolMessage(at, segment.data, last.run + (is_model and not was_model and not by_id))
-                was_model, follows_results, results = is_model, results, False
-                self._messages.append(last)
-            match = _find_id(segment)
-            if match is not None:
-                results = results or match[1]
-                if match[0] == b'""':
-                    continue  # the recorder dropped the ids
-                self._pairs.add(ToolPart(at, text_of(match[0]), match[1], segment.path, last.run))
-            elif follows_results and segment.kind == "block" and b'"user"' in last.envelope[:ENVELOPE_BYTES]:
-                after.append((segment, last.envelope))
-        return after
-
-    def find_orphan(self, turn: Turn) -> Broken | None:
-        """Return the first part without its counterpart in the prompt that was read last; `turn` sent that prompt.
-
-        None if the request does not hold all of its history: it continues a stored response or conversation, or refers
-        to stored items.
-        """
-        prompt = turn.prompt
-        if turn.call.previous or prompt.partial or prompt.params.get("conversation", b"null") != b"null":
-            return None
-        part = self._pairs.find_orphan(self._messages[-1].start if self._messages else 0)
-        if part is None or any(b'"item_reference"' in message.envelope for message in self._messages):
-            return None
-        answered = turn.usage is not None or (turn.call.status is not None and not turn.failed)
-        refused = not answered and provider_of(turn.call.endpoint, prompt.model, prompt.dialect) in _REFUSING
-        call = self._pairs.find_unanswered(part) if part.answers and prompt.dialect == "gemini" else None
-        evidence = OrphanPair(
-            "result" if part.answers else "call", printable(part.name), printable(call.name if call else "")
-        )
-        return Broken(Code.ORPHAN_TOOL_PAIR, "messages", part.path, evidence, "waste" if refused else None)
-
-
-_SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
-          b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip
-_MEMBERS = (
-    ("toolUse", "toolUseId", False), ("toolResult", "toolUseId", True), ("functionCall", "name", False),
-    ("function_call", "name", False), ("functionResponse", "name", True), ("function_response", "name", True),
-)  # fmt: skip
-
-
-def _find_id(segment: Segment) -> tuple[bytes, bool] | None:
-    """Return the JSON id of the tool call or result in a segment, and whether it is a result; None if it is neither."""
-    data = segment.data
-    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
-    if not any(sign in ends for sign in _SIGNS):
-        return None
-    members = raw_members(b"{%b}" % data if segment.kind == "envelope" else data) or {}
-    kind = members.get("type", b"").strip(b'"')
-    if segment.kind == "envelope":
-        if members.get("role") == b'"tool"' and "tool_call_id" in members:
-            return members["tool_call_id"], True
-        is_item = members.get("call_id", b"")[:1] == b'"' and kind.endswith((b"_call", b"_output"))
-        if kind.startswith(b"tool_search_") and members.get("execution") != b'"client"':
-            return None  # the provider searches itself
-        return (members["call_id"], kind.endswith(b"_output")) if is_item else None
-    if kind == b"tool_use" and "id" in members:
-        return members["id"], False
-    if kind == b"tool_result" and "tool_use_id" in members:
-        return members["tool_use_id"], True
-    for member, key, answers in _MEMBERS:
-        inner = raw_members(members.get(member, b"")) or {}
-        if key in inner:
-            return inner[key], answers
-    return (members["id"], False) if ".tool_calls[" in segment.path and "id" in members else None
-
-
-# tool calls and their results
-
-
-class ToolPart(Struct, frozen=True):
-    """A tool call or a result."""
-
-    position: int  # among the segments of the messages
-    name: str  # the id of the call, or the tool's name if calls have no id
-    answers: bool  # it is a result
-    path: str
-    run: int = 0  # how many times the model has begun to answer; a result belongs to the latest answer
-
-    @property
-    def key(self) -> _Key:
-        """What a call and its result share."""
-        return self.run, self.name
-
-
-_Key: TypeAlias = tuple[int, str]
-_position = attrgetter("position")
-
-
-class ToolPairs:
-    """The calls and results of one chain's latest prompt: which of them have no counterpart.
-
-    A result answers the latest open call of its key. Adding a part costs O(log calls).
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[ToolPart, ToolPart | None]] = []  # each with the call that it answers
-        self._open: dict[_Key, list[ToolPart]] = {}  # calls without a result
-        self._waiting: list[ToolPart] = []  # the same, by position
-        self._lone: list[ToolPart] = []  # results without a call
-
-    def cut(self, position: int) -> None:
-        """Remove the parts at a position and after it."""
-        while self._parts and self._parts[-1][0].position >= position:
-            part, call = self._parts.pop()
-            if call is not None:
-                self._open[call.key].append(call)
-                insort(self._waiting, call, key=_position)
-            elif part.answers:
-                self._lone.pop()
-            else:
-                self._open[part.key].pop()
-                self._waiting.pop()
-
-    def add(self, part: ToolPart) -> None:
-        calls, call = self._open.setdefault(part.key, []), None
-        if not part.answers:
-            calls.append(part)
-            self._waiting.append(part)
-        elif calls:
-            call = calls.pop()
-            del self._waiting[bisect_left(self._waiting, call.position, key=_position)]
-        else:
-            self._lone.append(part)
-        self._parts.append((part, call))
-
-    def has_results_since(self, position: int) -> bool:
-        latest = takewhile(lambda entry: entry[0].position >= position, reversed(self._parts))
-        return any(part.answers for part, _ in latest)
-
-    def find_unanswered(self, result: ToolPart) -> ToolPart | None:
-        """Return the first call without a result in the answer of the model that a result follows."""
-        return next(
-            (call for call in self._waiting if call.run == result.run and call.position < result.position), None
-        )
-
-    def find_orphan(self, last: int) -> ToolPart | None:
-        """Return the first result without a call, else the first call without a result before position `last`."""
-        if self._lone:
-            return self._lone[0]
-        return self._waiting[0] if self._waiting and self._waiting[0].position < last else None

@@ -1,13 +1,13 @@
 """Tokens that several requests repeat and no cache serves: levels, uncached parts, and beginnings (LORE307, 172).
 
 `lore.judge.rules` has the sources. `Plateaus` finds reads of a chain that stay at one level while its prompts grow past
-it. Rules: at least three reads in a row at one level (two if the chain never read anything), within a block of the
-cache, or in a cache without breakpoints each less than half of what the request repeats; each request repeats its
-predecessor, and by the end more than two blocks and 2 % beyond that level. Unless nothing at all was read, the repeated
-part also grew by as much. A request that reads nothing counts only if it repeats as many tokens as the model caches.
-With a cache that needs breakpoints the part up to the last one counts. A turn that is reported for another reason may
-be one of them, and its loss is not counted again; if something was written, LORE305 reports it. Reasons that a recorded
-request shows are named; a log shows none.
+it. Rules: at least three reads in a row at one level (if the chain never read anything, two, or the same request sent
+again), within a block of the cache, or in a cache without breakpoints each less than half of what the request repeats;
+each request repeats its predecessor, and by the end more than two blocks and 2 % beyond that level. Unless nothing at
+all was read, the repeated part also grew by as much. A request that reads nothing counts only if it repeats as many
+tokens as the model caches. With a cache that needs breakpoints the part up to the last one counts. A turn that is
+reported for another reason may be in the row, and is in neither the count nor the loss; if something was written,
+LORE305 reports it. Reasons that a recorded request shows are named; a log shows none.
 
 `UncachedParts` finds tokens that a log's requests repeat and that are neither read nor written, although the cache
 works: of the previous request's uncached tokens, those that are neither now. Rules: at least three requests in a row,
@@ -25,21 +25,19 @@ and the later request read no more than that breakpoint covers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.rules import DatedRules, least_cached, minimum_tokens
+from lore.cache.rules import least_cached, minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_before_answer, seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
-from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests import request_laws as laws
-from lore.judge.runs.reads import Shared
+from lore.judge.runs.reads import Shared, UnreadTokens
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import SharedBlock
@@ -62,18 +60,9 @@ _SAME_PART = 0.02  # by which the number of these tokens may change from one req
 _MOST_BEHIND = 64  # segments after the last breakpoint
 _COMPARED = 16  # earlier first requests
 _BEGINNINGS = 64  # that are remembered
-
-
-class _Unread(Struct, frozen=True):
-    """Tokens that requests paid for again, summed, and their cost beyond the price of reading (None: unknown)."""
-
-    tokens: int = 0
-    dollars: float | None = None
-
-    def plus(self, turn: Turn, tokens: int, rules: Callable[[], DatedRules]) -> _Unread:
-        """Add the `tokens` of a turn."""
-        dollars = paid_again(price_of(rules(), turn), turn.usage, tokens) if tokens else None
-        return _Unread(self.tokens + tokens, sum_known((self.dollars, dollars)))
+# Fields that select a cache, or the machine that holds it, and the provider that a router chose.
+_PROVIDER = "provider"
+_KEYS = ("prompt_cache_key", "cache_salt", "session_id", "user", "safety_identifier", _PROVIDER)
 
 
 # reads that stay at one level
@@ -82,15 +71,14 @@ class _Unread(Struct, frozen=True):
 class _Plateau(Struct, frozen=True):
     """Successive turns that read about as many tokens, or each less than half of what they repeat."""
 
-    first: Turn | None  # None: there is no repetition yet
     latest: Turn
-    level: int  # tokens read in each of its turns
-    first_repeated: int  # tokens that the first of its turns repeats
-    repeated: int  # tokens that the latest one repeats
-    differing: frozenset[str] = frozenset()  # fields that select a cache and differ in each of its turns
+    level: int = 0  # tokens read in each of its turns
+    first_repeated: int = 0  # tokens that the first of its turns repeats
+    repeated: int = 0  # tokens that the latest one repeats
+    differing: frozenset[str] = frozenset(_KEYS)  # fields that select a cache and differ in each of its turns
     header: bool = False  # whether a billing header that this provider does not drop differs in each of its turns
     turns: int = 0
-    unread: _Unread = _Unread()
+    unread: UnreadTokens = UnreadTokens()
 
 
 class Plateaus:
@@ -126,16 +114,17 @@ class Plateaus:
         if turn.prompt.model != previous.prompt.model or (not read and repeated < least):
             return  # nothing could be read
         if current is None or (abs(read - current.level) >= block and not _is_scattered(turn, current, read, repeated)):
-            current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS), header=True)
+            current = _Plateau(turn, read, repeated, repeated, header=True)
         self._current = current = replace(
             current, latest=turn, level=max(read, current.level), repeated=repeated,
             differing=_still_differing(current.differing, last, turn),
             turns=current.turns + 1,
-            unread=current.unread.plus(turn, 0 if is_reported else max(0, repeated - read), self._rules),
+            unread=current.unread.plus(turn, 0 if is_reported else repeated - read, self._rules),
             header=current.header and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in causes),
         )  # fmt: skip
         excess, grown = repeated - current.level, repeated - current.first_repeated
-        if current.turns < (_FEWEST if self._has_read else _FEWEST_OF_NOTHING) or is_reported:
+        fewest = 1 if pair is not None and _is_sent_again(pair) else _FEWEST_OF_NOTHING
+        if current.turns < (_FEWEST if self._has_read else fewest) or is_reported:
             return
         step = _BLOCKS * block if _marks_prefix(turn) else _STEPS.get(served_by(turn).provider, _BLOCKS * block)
         margin = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
@@ -157,30 +146,25 @@ def _report(
     reasons, field = _find_reasons(span, has_read=has_read)
     cache = cache_of(span.latest, served_by(span.latest))
     if span.level or cache or reasons or span.latest.basis is None:
-        evidence = ReadPlateau(span.level, span.repeated, span.turns, reasons, cache, field, read_others)
-        yield finding(
-            Code.READ_PLATEAU, place, evidence, at=span.first, lost_tokens=span.unread.tokens,
-            lost_dollars=span.unread.dollars, tokens=source,
-        )  # fmt: skip
+        evidence = ReadPlateau(span.level, span.repeated, span.unread.requests, reasons, cache, field, read_others)
+        yield span.unread.finding(Code.READ_PLATEAU, place, evidence, source)
 
 
-class _UncachedPart(Struct, frozen=True):
-    """Successive turns that each pay in full for tokens which the previous one sent, too."""
-
-    first: Turn
-    tokens: int  # in each of its turns, at least
-    turns: int = 0
-    unread: _Unread = _Unread()
+def _is_sent_again(pair: Pair) -> bool:
+    """Return whether a request that a known cache could have served is the previous one again, after its answer."""
+    previous, turn = pair.previous, pair.current
+    is_equal = pair.overlap.is_covered and pair.bytes.previous == pair.bytes.current
+    return is_equal and turn.basis is None and bool(cache_of(turn, served_by(turn))) and _can_read(previous, turn)
 
 
 class UncachedParts:
-    """Follow the turns of one chain of a log."""
+    """Follow the turns of one chain of a log that each pay in full for tokens which the previous one sent, too."""
 
     def __init__(self, shared: Shared) -> None:
         self._rules = shared.rules
         self._previous: Turn | None = None
-        self._current: _UncachedPart | None = None
-        self._longest: _UncachedPart | None = None
+        # such turns in a row: the fewest tokens that one of them repeats, and what all pay; the latest, and the longest
+        self._current = self._longest = (0, UnreadTokens())
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         if turn.failed:
@@ -189,26 +173,20 @@ class UncachedParts:
         self._previous = turn
         tokens = 0 if previous is None else _count_uncached(previous, turn)
         if tokens <= max(_LEAST_UNCACHED, _LEAST_SHARE * counts.prompt_tokens(turn.usage)):
-            self._current = None
+            self._current = (0, UnreadTokens())
             return
-        part = self._current or _UncachedPart(turn, tokens)
-        self._current = part = replace(
-            part, tokens=min(tokens, part.tokens), turns=part.turns + 1,
-            unread=part.unread.plus(turn, tokens, self._rules),
-        )  # fmt: skip
-        if part.turns >= _FEWEST and (self._longest is None or part.unread.tokens > self._longest.unread.tokens):
-            self._longest = part
+        fewest, unread = self._current
+        unread = unread.plus(turn, tokens, self._rules)
+        self._current = min(tokens, fewest or tokens), unread
+        if unread.requests >= _FEWEST and unread.tokens > self._longest[1].tokens:
+            self._longest = self._current
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        part = self._longest
-        if part is not None:
-            evidence = ReadPlateau(
-                0, part.tokens, part.turns, ("never-cached",), cache_of(part.first, served_by(part.first))
-            )
-            yield finding(
-                Code.READ_PLATEAU, place, evidence, at=part.first, lost_tokens=part.unread.tokens,
-                lost_dollars=part.unread.dollars, tokens="recorded",
-            )  # fmt: skip
+        tokens, unread = self._longest
+        if unread.first is not None:
+            cache = cache_of(unread.first, served_by(unread.first))
+            evidence = ReadPlateau(0, tokens, unread.requests, ("never-cached",), cache)
+            yield unread.finding(Code.READ_PLATEAU, place, evidence, "recorded")
 
 
 def _count_uncached(previous: Turn, turn: Turn) -> int:
@@ -237,11 +215,6 @@ def _is_scattered(turn: Turn, span: _Plateau, read: int, repeated: int) -> bool:
 def _marks_prefix(turn: Turn) -> bool:
     """Return whether a gateway may make an explicit cache of what a request to Gemini marks, as LiteLLM does."""
     return turn.basis is None and served_by(turn).provider == "gemini" and bool(turn.prompt.breakpoints)
-
-
-# Fields that select a cache, or the machine that holds it, and the provider that a router chose.
-_PROVIDER = "provider"
-_KEYS = ("prompt_cache_key", "cache_salt", "session_id", "user", "safety_identifier", _PROVIDER)
 
 
 def _value(turn: Turn, name: str) -> bytes | str | None:
@@ -316,17 +289,16 @@ class Beginnings:
         tokens = round(head / counts.bytes_per_token(turn, size)) if size else 0
         if tokens < max(counts.TOLERANCE_TOKENS, least_cached(self._rules(), turn)):
             return
-        beginning = _Plateau(None, turn, 0, 0, 0, frozenset(_KEYS))
+        beginning = _Plateau(turn)
         if previous is not None and _can_read(previous.latest, turn):
             beginning = replace(
-                previous, first=previous.first or turn, latest=turn, repeated=tokens, turns=previous.turns + 1,
-                unread=previous.unread.plus(turn, tokens, self._rules),
+                previous, latest=turn, repeated=tokens, unread=previous.unread.plus(turn, tokens, self._rules),
                 differing=_still_differing(previous.differing, previous.latest, turn),
             )  # fmt: skip
         self._beginnings[key] = beginning
         if len(self._beginnings) > _BEGINNINGS:
             del self._beginnings[next(iter(self._beginnings))]
-        if beginning.turns >= _FEWEST:
+        if beginning.unread.requests >= _FEWEST:
             self._unread_beginnings[key] = beginning
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -351,14 +323,6 @@ def _reads_at_breakpoints(turn: Turn) -> bool:
     return laws.needs_breakpoints(turn) or cache_of(turn, served_by(turn)) == "openai-breakpoint"
 
 
-class _SharedBeginning(Struct, frozen=True):
-    """A beginning that several requests share."""
-
-    turn: Turn  # the first request that paid for it again
-    block: SharedBlock  # as in that request, and how many requests paid for it again
-    unread: _Unread = _Unread()
-
-
 def _count_shared_text(before: Segment | None, current: Segment | None) -> int:
     """Return the number of bytes with which two blocks of text begin alike; 0 for any others."""
     if before is None or current is None or before.kind != current.kind or current.section != before.section:
@@ -373,7 +337,7 @@ class Siblings:
     def __init__(self, shared: Shared) -> None:
         self._rules = shared.rules
         self._earlier: deque[Turn] = deque(maxlen=_COMPARED)
-        self._shared: dict[tuple[str | None, str], _SharedBeginning] = {}
+        self._shared: dict[tuple[str | None, str], tuple[SharedBlock, UnreadTokens]] = {}  # by model and path
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Compare the first request of a chain with earlier ones, unless its head was charged already."""
@@ -406,20 +370,14 @@ class Siblings:
             if common + inside and lost >= least:  # the latest one whose beginning this request shares and paid for
                 path = laws.path_at(prompt, place if inside else common - 1)
                 marked = next((laws.path_at(prompt, place) for place in prompt.breakpoints if place >= common), "")
-                new = _SharedBeginning(turn, SharedBlock(lost, 0, path, inside, marked))
-                shared = self._shared.get((turn.model, path), new)
-                block = replace(shared.block, requests=shared.block.requests + 1)
-                unread = shared.unread.plus(turn, lost, self._rules)
-                self._shared[turn.model, path] = _SharedBeginning(shared.turn, block, unread)
+                new = SharedBlock(lost, 0, path, inside, marked), UnreadTokens()  # as in the first of these requests
+                block, unread = self._shared.get((turn.model, path), new)
+                self._shared[turn.model, path] = block, unread.plus(turn, lost, self._rules)
                 break
         self._earlier.append(turn)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        for shared in self._shared.values():
-            path = shared.block.path
-            yield finding(
-                Code.SHARED_BLOCK_UNMARKED, place, shared.block, at=shared.turn, json_path=path,
-                section=path.partition("[")[0] or None, lost_tokens=shared.unread.tokens,
-                lost_dollars=shared.unread.dollars, tokens="estimated",
-            )  # fmt: skip
+        for block, unread in self._shared.values():
+            evidence = replace(block, requests=unread.requests)
+            yield unread.finding(Code.SHARED_BLOCK_UNMARKED, place, evidence, "estimated", block.path)
         self._shared.clear()

@@ -21,10 +21,12 @@ from lore.judge.findings import finding
 from lore.judge.pairs.outside import seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.pairs.unexplained import changed_parameters
+from lore.judge.prices import paid_again, price_of, sum_known
 from lore.judge.requests.lint import Linter
 from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
-from lore.model.evidence import ReadBelowForecast, WritesUnread
+from lore.model.evidence import ReadBelowForecast, SharedBlock, WritesUnread
+from lore.model.evidence.runs import ReadPlateau
 from lore.model.limits import PREDICTED_TURNS, TURNS_PER_PREDICTION
 from lore.model.providers import place_in
 from lore.model.results import Finding
@@ -70,6 +72,32 @@ class Shared(Struct, frozen=True):
     advised: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])  # lint findings reported so far
     cached_chains: set[str] = field(default_factory=set[str])  # chains with a request that is cached, as far as known
     reads: ChainReads = field(default_factory=ChainReads)
+
+
+class UnreadTokens(Struct, frozen=True):
+    """The requests that paid for tokens again; a finding counts them and sums what they paid."""
+
+    first: Turn | None = None
+    requests: int = 0
+    tokens: int = 0
+    dollars: float | None = None  # beyond the price of reading the tokens; None: unknown
+
+    def plus(self, turn: Turn, tokens: int, rules: Callable[[], DatedRules]) -> UnreadTokens:
+        """Add a request and the tokens that it paid for again; one without such tokens changes nothing."""
+        if tokens <= 0:
+            return self
+        dollars = sum_known((self.dollars, paid_again(price_of(rules(), turn), turn.usage, tokens)))
+        return UnreadTokens(self.first or turn, self.requests + 1, self.tokens + tokens, dollars)
+
+    def finding(
+        self, code: str, place: Place, evidence: ReadPlateau | SharedBlock, source: str, path: str | None = None
+    ) -> Finding:  # fmt: skip
+        """Return the finding at the first request; `source` says how the tokens are known (`Finding.tokens`)."""
+        section = None if path is None else path.partition("[")[0] or None
+        return finding(
+            code, place, evidence, at=self.first, lost_tokens=self.tokens, lost_dollars=self.dollars, tokens=source,
+            json_path=path, section=section,
+        )  # fmt: skip
 
 
 class ShortReads:

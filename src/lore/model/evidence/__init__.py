@@ -50,9 +50,11 @@ class Damage(EvidenceFact, frozen=True):
     more: int = 0  # further problems of this kind
 
     def fix_detail(self) -> str:
-        """Return what a refusal is about: its HTTP status, or `filter`; `stored` for a prompt that the provider has."""
+        """Return what a refusal is about (its HTTP status, or `filter`), or which problem has a fix of its own."""
         if self.message.endswith("the provider stores its prompt"):
             return "stored"
+        if self.message.startswith("a request that is recorded twice"):
+            return "twice"
         status = _REFUSED.search(self.message)
         if status is None:
             return ""
@@ -299,14 +301,21 @@ class ChainRestarted(EvidenceFact, frozen=True):
         "the client dropped {tools:=1?its only tool|all {tools} tools} when a new user turn began, with the same "
         "system prompt"
     )
+    fix_word = "dropped"
     tools: int  # how many tools were dropped
 
 
 class MessagesTakenBack(EvidenceFact, frozen=True):
-    """The user went back some messages and asked something else."""
+    """Other messages are in the place of some: a user went back, another branch begins, or examples differ."""
 
-    words = "{messages:count message} {messages:=1?was|were} taken back, and something else was asked"
+    words = (
+        "other messages are in the place of {messages:,}{examples:?, among them answers that no recorded request "
+        "received: examples that a program changes, or a conversation that was taken back|: they were taken back, or "
+        "another branch of the conversation begins}"
+    )
+    fix_word = "{examples:?examples}"
     messages: int  # how many messages were removed
+    examples: bool = False  # answers of the model are among them, and no recorded request received one
 
 
 class SummaryFound(EvidenceFact, frozen=True):

@@ -59,7 +59,7 @@ class ReadPlateau(EvidenceFact, frozen=True):
 
     read_tokens: int  # in each of the requests; 0: nothing was ever read
     repeated_tokens: int  # of the previous request, in the last of them; never-cached: at least, in each of them
-    turns: int  # requests in a row
+    turns: int  # requests that paid for more than they read, and that no other finding is about
     reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
     cache: Own = ""  # the cache model; empty: unknown
     field: Own = ""  # the request's field that differs
@@ -88,8 +88,9 @@ class ReadPlateau(EvidenceFact, frozen=True):
             else "this endpoint does not cache such requests, or does not report cached tokens"
         )
         why = "; ".join(reasons) or f"no reason is recorded; perhaps {unknown}"
+        in_a_row = f"{self.turns} requests in a row, though the last of them"
         return (
-            f"{much} read in {self.turns} requests in a row, though the last of them repeats {self.repeated_tokens:,} "
+            f"{much} read in {'a request that' if self.turns == 1 else in_a_row} repeats {self.repeated_tokens:,} "
             f"tokens of the previous one: {why}"
         )
 
