@@ -130,7 +130,7 @@ WINDOW = [user(str(number)) if number % 2 else assistant(str(number)) for number
     ("LORE100", body(FIRST, *WINDOW[1:]), body(FIRST, *WINDOW[3:], NEXT), "Remove old messages rarely"),
     ("LORE108", body(FIRST, model(tool_use(call_id="toolu_1")), user(tool_result(call_id="toolu_1"))),
      body(FIRST, model(tool_use(call_id="toolu_9")), user(tool_result(call_id="toolu_9")), DONE), "Store the ids"),
-    ("LORE118", *(body(user({**PICTURE, "source": {**PICTURE["source"], "data": name}}, "See:")) for name in ("a", "b")),
+    ("LORE118", *[body(user({**PICTURE, "source": {**PICTURE["source"], "data": at}}, "See:")) for at in ("a", "b")],
      "Put text that stays the same before"),
 ])  # fmt: skip
 def test_fix_is_that_of_what_changed(code, previous, current, fix):
