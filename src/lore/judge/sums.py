@@ -283,10 +283,6 @@ class Sums:
         )  # fmt: skip
 
 
-def _unchanged(cause: SpendingCause) -> SpendingCause:
-    return cause
-
-
 class CauseSums:
     """Sums by cause; causes of one code that have the same names in their evidence are one."""
 
@@ -305,7 +301,7 @@ class CauseSums:
 
     def results(
         self, audience: Audience, *, unsure: bool | None = None,
-        worded: Callable[[SpendingCause], SpendingCause] = _unchanged,
+        worded: Callable[[SpendingCause], SpendingCause] = lambda cause: cause,
     ) -> list[SpendingCause]:  # fmt: skip
         """Return the causes, the costliest first; `unsure`: only the unattributable ones (True), or the others.
 

@@ -290,10 +290,9 @@ def needs_breakpoints(turn: Turn) -> bool:
     provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
     if provider == "openai" and has_exact_breakpoints(prompt.model):
         return b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
-    # a body for Converse may name no model: each one caches at cachePoints
-    if prompt.dialect == "bedrock" and (prompt.breakpoints or not prompt.model):
+    if prompt.dialect == "bedrock" and not prompt.model:  # a body for Converse, whose models cache at cachePoints
         return True
-    if prompt.breakpoints and served_by(turn).provider == "qwen":
+    if prompt.breakpoints and (prompt.dialect == "bedrock" or served_by(turn).provider == "qwen"):
         return True
     if "claude" not in (prompt.model or "").lower():
         return False
@@ -391,19 +390,15 @@ def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broke
 def _drops_reasoning(turn: Turn) -> bool:
     """Return whether a reasoning model's calls are sent back without its reasoning, which no stored response has.
 
-    OpenAI's models think only if the request asks for effort; xAI calls missing reasoning the top cause of cache misses
-    (docs.x.ai, what breaks caching).
+    OpenAI's models think if the request asks for effort; xAI calls it the top cause of cache misses (docs.x.ai).
     """
-    params, model = turn.prompt.params, turn.model or ""
-    if params.get("previous_response_id", b"null") != b"null":
-        return False
+    params = turn.prompt.params
     effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
-    is_stateless = params.get("store") == b"false" and b"encrypted_content" not in params.get("include", b"")
+    thinks = effort not in (b"null", b'"none"') and params.get("store") == b"false"
+    thinks = thinks and b"encrypted_content" not in params.get("include", b"")
     if served_by(turn).provider == "xai":
-        thinks = "non-reasoning" not in model
-    else:
-        thinks = is_stateless and effort not in (b"null", b'"none"')
-    if not thinks:
+        thinks = "non-reasoning" not in (turn.model or "")
+    if not thinks or params.get("previous_response_id", b"null") != b"null":
         return False
     kinds = {(raw_members(part.json) or {}).get("type") for part in turn.prompt.messages if part.kind == "envelope"}
     return b'"function_call"' in kinds and b'"reasoning"' not in kinds
