@@ -132,6 +132,8 @@ WINDOW = [user(str(number)) if number % 2 else assistant(str(number)) for number
      body(FIRST, model(tool_use(call_id="toolu_9")), user(tool_result(call_id="toolu_9")), DONE), "Store the ids"),
     ("LORE118", *[body(user({**PICTURE, "source": {**PICTURE["source"], "data": at}}, "See:")) for at in ("a", "b")],
      "Put text that stays the same before"),
+    ("LORE100", *[body(user({**PICTURE, "type": "document", "citations": {"enabled": on}})) for on in (False, True)],
+     "Switch citations on or off"),
 ])  # fmt: skip
 def test_fix_is_that_of_what_changed(code, previous, current, fix):
     cause = next(cause for cause in explain(previous, current) if cause.code == code)

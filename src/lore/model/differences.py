@@ -202,6 +202,9 @@ class BlockChanged(EvidenceFact, frozen=True):
     members: tuple[Own, ...] = ()  # the members that differ
     unknown_members: tuple[Content, ...] = ()  # those that lore does not know
 
+    def fix_detail(self) -> str:
+        return "citations" if "citations" in self.members else ""
+
     def headline(self) -> str:
         members = (*self.members, *self.unknown_members)
         return f"{self.path} differs in {join_names(members)}" if members else f"{self.path} differs"
