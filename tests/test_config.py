@@ -137,8 +137,9 @@ def test_unreadable_named_settings_are_an_error(tmp_path):
     with pytest.raises(LoreError, match="cannot read"):
         load(str(tmp_path / "none.toml"), tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(LoreError, match="not TOML"):
+    with pytest.raises(LoreError, match="not TOML") as caught:
         load(str(tmp_path / "bytes.toml"), tmp_path)
+    assert caught.value.hint == "save it as UTF-8"
 
 
 # policies of compaction

@@ -210,7 +210,8 @@ def _table(path: str, label: str, hint: str, *, is_found: bool = False) -> tuple
     except OSError as error:
         raise LoreError(f"cannot read {label}: {(error.strerror or str(error)).lower()}", hint=hint) from None
     except (ValueError, RecursionError) as error:
-        raise LoreError(f"{label} is not TOML: {error}", hint=_TOML_HINT, where=Where(label)) from None
+        hint = "save it as UTF-8" if isinstance(error, UnicodeDecodeError) else _TOML_HINT
+        raise LoreError(f"{label} is not TOML: {error}", hint=hint, where=Where(label)) from None
 
 
 _TOOL_LORE = pattern(

@@ -136,6 +136,18 @@ def test_two_bodies_without_usage_show_lost_dollars(model, extra_price):
     dollars = None if extra_price is None else pytest.approx(cause["lost_tokens"] * extra_price / 1e6, rel=0.01)
     assert cause["lost_dollars"] == dollars
     assert ("re-billed ($" in lore("diff-prefix", "a.json", "b.json").out) == (dollars is not None)
+    assert cause["fix"].startswith("Move text that changes out of the system prompt")
+
+
+def test_two_bodies_show_an_entry_out_of_reach():
+    """`check` of the two files does."""
+    put("a.json", dumps(body(LONG * 3)))
+    later = body(LONG * 3, "1", "two")
+    later["messages"][-1]["content"][:0] = [{"type": "text", "text": f"{number}"} for number in range(24)]
+    put("b.json", dumps(later))
+    for command in ("check", "diff-prefix"):
+        result = lore(command, "a.json", "b.json", "--json").json
+        assert "LORE113" in [cause["code"] for cause in result["findings" if command == "check" else "causes"]]
 
 
 def test_prediction_is_that_of_simulate_after_prompt_shrank():

@@ -270,6 +270,19 @@ def test_check_reports_what_lint_reports(name):
     assert codes("check", "a.json") >= codes("lint", "a.json")
 
 
+@pytest.mark.parametrize(("read", "severity", "lost"), [(0, "warning", True), (512, "note", False)])
+def test_text_behind_images_of_unread_requests_is_a_warning(read, severity, lost):
+    bill = {"prompt_tokens": 4_000, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
+    lines = []
+    for name in ("iVBORw0K", "R0lGODlh", "/9j/4AAQ"):
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{name * 20}"}}
+        said = [image, {"type": "text", "text": "Write down each line of the page. " * 200}]
+        lines.append({"request": {"model": "ocr", "messages": [{"role": "user", "content": said}]}, "usage": bill})
+    put("pages.jsonl", "\n".join(json.dumps(line) for line in lines).encode())
+    (finding,) = [each for each in lore("check", "--json", "pages.jsonl").json["findings"] if each["code"] == "LORE184"]
+    assert (finding["severity"], bool(finding["lost_tokens"])) == (severity, lost)
+
+
 def test_check_reports_advice_once_a_recording():
     bodies = [body(text(f"Task {number}: look at file {number}."), tools=TOOLS) for number in range(5)]
     put("a.jsonl", b"".join(dumps(request) + b"\n" for request in bodies))

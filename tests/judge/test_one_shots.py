@@ -118,12 +118,7 @@ ASKED = "Why? " * 8_000
 ])  # fmt: skip
 def test_head_that_no_cache_held_is_not_charged(tmp_path, pause, system, read, whole, causes):
     calls = [
-        chat(
-            number * pause,
-            [{"role": "system", "content": system.format(number)}, text("user", f"{number} {ASKED}")],
-            got,
-            whole,
-        )
+        chat(number * pause, [text("system", system.format(number)), text("user", f"{number} {ASKED}")], got, whole)
         for number, got in enumerate((0, read))
     ]
     assert [codes_and_kinds for codes_and_kinds, _ in first_pairs(tmp_path, *calls)] == [causes]

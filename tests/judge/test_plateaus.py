@@ -176,8 +176,14 @@ def test_plateau_names_a_router_that_alternates():
     turns = talk(0, 0, 0, 0, 0, call=GATEWAY, model="deepseek/deepseek-chat")
     turns = [replace(request, call=replace(request.call, answered_by=f"p{n % 2}")) for n, request in enumerate(turns)]
     finding = plateau(turns)
-    assert finding.evidence.reasons == ("changing-key",)
-    assert "provider differs from request to request" in finding.message
+    assert finding.evidence.reasons == ("changing-provider",)
+    assert "provider.order" in finding.fix
+
+
+def test_unread_gemini_gets_advice_of_an_explicit_cache():
+    call = Call(endpoint="generativelanguage.googleapis.com")
+    turns = [replace(request, call=call) for request in talk(0, 0, 0, 0, model="gemini-2.5-flash")]
+    assert plateau(turns).fix.startswith("Create an explicit cache")
 
 
 def claude(*reads, **more):

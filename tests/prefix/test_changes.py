@@ -56,6 +56,9 @@ MESSAGES = {
     "picture became text": (
         "LORE118", [user("See:", PICTURE), DONE, NEXT], [user("See:", "[image removed]"), DONE, NEXT],
     ),
+    "message with a picture became a text": (
+        "LORE118", [FIRST, *READ, user("See:", PICTURE), DONE], [FIRST, *READ, user("[image removed] See:"), DONE],
+    ),
     "picture in a result became text": (
         "LORE118",
         [FIRST, READ[0], user(tool_result([PICTURE]))],
@@ -127,6 +130,10 @@ WINDOW = [user(str(number)) if number % 2 else assistant(str(number)) for number
     ("LORE100", body(FIRST, *WINDOW[1:]), body(FIRST, *WINDOW[3:], NEXT), "Remove old messages rarely"),
     ("LORE108", body(FIRST, model(tool_use(call_id="toolu_1")), user(tool_result(call_id="toolu_1"))),
      body(FIRST, model(tool_use(call_id="toolu_9")), user(tool_result(call_id="toolu_9")), DONE), "Store the ids"),
+    ("LORE118", *[body(user({**PICTURE, "source": {**PICTURE["source"], "data": at}}, "See:")) for at in ("a", "b")],
+     "Put text that stays the same before"),
+    ("LORE100", *[body(user({**PICTURE, "type": "document", "citations": {"enabled": on}})) for on in (False, True)],
+     "Switch citations on or off"),
 ])  # fmt: skip
 def test_fix_is_that_of_what_changed(code, previous, current, fix):
     cause = next(cause for cause in explain(previous, current) if cause.code == code)

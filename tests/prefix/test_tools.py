@@ -31,6 +31,12 @@ def test_each_change_of_tools_has_its_code(tools, new_tools, expected):
     assert codes(body("x", tools=tools), body("x", tools=new_tools)) == expected
 
 
+def test_changed_definition_is_quoted():
+    tools = [{**TOOL, "description": f"Tasks: https://a.example/session_{name}"} for name in ("01Fh", "01Nm")]
+    (cause,) = explain(*(body("x", tools=[OTHER_TOOL, tool]) for tool in tools))
+    assert ["01Fh" in cause.evidence.before, "01Nm" in cause.evidence.after] == [True, True]
+
+
 def test_reordered_and_respelled_tools_have_both_causes():
     reordered = dumps(body("x", tools=[OTHER_TOOL, TOOL])).replace(b'"Writes', b'"\\u0057rites')
     assert codes(dumps(body("x", tools=[TOOL, OTHER_TOOL])), reordered) == ["LORE102", "LORE106"]

@@ -210,7 +210,8 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     second = replace(second, changes=tuple(change for number in numbers for change in changes[number]))
     # Turns that are named are compared even if their requests failed.
     first, second = [replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
-    chain = ComparedChain(comparison.dated.rules, comparable=same_chain and second.number == first.number + 1)
+    follows = whole_prompts or (same_chain and second.number == first.number + 1)
+    chain = ComparedChain(comparison.dated.rules, comparable=follows)
     chain.compare_next(first)
     pair, state = chain.compare_next(second), ChainState(comparison.dated.rules)
     assert pair is not None, "a second turn makes a pair"

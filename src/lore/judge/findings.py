@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from lore.cache.counts import ONE_HOUR
+from lore.cache.counts import ONE_HOUR, asked_lifetime
 from lore.judge.messages import in_words, message_of
 from lore.judge.pairs.pair import KINDS, Pair, is_remark, lost_tokens
 from lore.judge.prices import paid_again
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
-from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
+from lore.model.codes import CODES, SEVERITY, Audience, CauseKind, Code, Problem, actor_of, fix_of
 from lore.model.deferred import pattern, sha256
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import raw_members
@@ -76,7 +76,8 @@ def finding(
     severity = SEVERITY[kind or code_row.kind]
     if kind is None or (code_row.about == "request" and (kind, code_row.kind) == ("expected", "unattributable")):
         kind = code_row.kind
-    actor, fix = actor_of(code, kind, place.audience), fix_of(code, place.audience, kind, evidence.fix_detail())
+    detail = evidence.fix_detail() or str(fields.get("section") or "")
+    actor, fix = actor_of(code, kind, place.audience), fix_of(code, place.audience, kind, detail)
     bare = Finding(
         code, code_row.name, kind, severity, place.path, "", fix, evidence=evidence, actor=actor,
         **fields,  # pyright: ignore[reportArgumentType]
@@ -125,7 +126,7 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
             ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped, also=tuple(also),
             partial=partial and cause.code != Code.CONTINUATION, is_break=not is_remark(cause),
         )  # fmt: skip
-        findings.append((cause, replace(bare, **_override_fields(bare, pair, cause))))
+        findings.append((cause, replace(bare, **_override_fields(bare, pair, cause, place.audience))))
     return findings
 
 
@@ -159,7 +160,7 @@ def _without_loss(finding: Finding) -> Finding:
     return replace(lossless, message=finding.message and message_of(lossless))
 
 
-def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
+def _override_fields(bare: Finding, pair: Pair, cause: Cause, audience: Audience) -> dict[str, Any]:
     """Return the severity, actor and fix that this recording calls for instead of those of the finding's code."""
     changes: dict[str, Any] = {}
     if {"too-short-by-usage", "without-cache"} & {*cause.qualifiers}:
@@ -171,7 +172,7 @@ def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         last = pair.current.prompt.segment_at(len(pair.current.prompt) - 1)
         if last is not None and block_of(last).kind == "result":  # no user acts between a call and its result
             changes["actor"] = "author"
-    if cause.evidence.fix_detail() in ("alias", "no-cache-key"):
+    if cause.evidence.fix_detail() in ("alias", "no-cache-key", "no-guarantee"):
         # the provider moved an alias, or routed elsewhere: the agent's author can name a dated model, or send a key
         changes["actor"] = "author"
     if "alternates" in cause.qualifiers and cause.evidence.fix_detail() not in _OWN_FIX:
@@ -184,14 +185,12 @@ def _override_fields(bare: Finding, pair: Pair, cause: Cause) -> dict[str, Any]:
         providers = routing.get("only", routing.get("order") if routing.get("allow_fallbacks") == b"false" else None)
         is_done = providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
     elif cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
-        is_done = (
-            all(  # the fix: record whole bodies
-                turn.fidelity in ("wire", "parsed") and not turn.prompt.partial
-                for turn in (pair.previous, pair.current)
-            )
-            and evidence.fix_detail() != "no-cache-key"
-        )
+        is_done = all(  # the fix: record whole bodies
+            turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.previous, pair.current)
+        ) and evidence.fix_detail() not in ("no-cache-key", "no-guarantee")
     elif cause.code == Code.CACHE_EXPIRED and isinstance(evidence, Paused):
+        if (evidence.lifetime or ONE_HOUR) < ONE_HOUR == asked_lifetime(pair.previous):
+            return changes | {"fix": fix_of(Code.LIFETIME_LOST, audience)}
         is_done = max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR  # the longest lifetime
     return changes | {"fix": CODES[cause.code].fix_done} if is_done else changes
 

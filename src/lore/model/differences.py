@@ -130,6 +130,7 @@ class HeaderChanged(EvidenceFact, frozen=True):
 class ToolsChanged(EvidenceFact, frozen=True):
     """Changes of the tool list. One cause has one kind of change; only `added` and `removed` are filled together."""
 
+    is_quoted = True
     fix_word = "{shuffled:?order}"
     added: tuple[Name, ...] = ()  # tools that the previous list does not have
     removed: tuple[Name, ...] = ()  # tools that the current list does not have
@@ -140,8 +141,10 @@ class ToolsChanged(EvidenceFact, frozen=True):
     servers: tuple[Name, ...] = ()  # MCP servers that the tools belong to
     unnamed: int = 0  # tools of all groups above that are counted, not named
     shuffled: bool = False  # the definitions that changed have the same words in another order
+    before: Content | None = None  # the first definition that changed, around the change; None: none did
+    after: Content | None = None  # as `before`, of the current list
 
-    def sentence(self) -> str:
+    def headline(self) -> str:
         changes = list_changes(
             ("added", self.added), ("removed", self.removed), ("changed", self.changed),
             ("deferred tools were loaded into the list:", self.loaded), ("loaded or deferred again:", self.put_off),
@@ -198,6 +201,9 @@ class BlockChanged(EvidenceFact, frozen=True):
     after: Content  # the later block around the change
     members: tuple[Own, ...] = ()  # the members that differ
     unknown_members: tuple[Content, ...] = ()  # those that lore does not know
+
+    def fix_detail(self) -> str:
+        return "citations" if "citations" in self.members else ""
 
     def headline(self) -> str:
         members = (*self.members, *self.unknown_members)
@@ -312,11 +318,13 @@ class ImageChanged(EvidenceFact, frozen=True):
         "{change:=in-result?an image in a tool result changed, or became text}"
     )
     is_quoted = True
+    fix_word = "{apart:?apart}"
     path: JsonPath  # of the block with the image
     # bytes: it is another image; gone: removed; in-result: it is in a tool result
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
     before: Content | None = None  # the earlier block around the change; None: one of the two blocks is absent
     after: Content | None = None  # the later block around the change; None as `before` is
+    apart: bool = False  # two images, as the model had not answered the first
 
 
 class ResultRewritten(EvidenceFact, frozen=True):
@@ -419,7 +427,7 @@ _SETTINGS: dict[RequestSetting, str] = {
     "retention-shorter": "prompt_cache_retention asks for {value}, though this model keeps 24 hours by default",
     "retention-replaced": "prompt_cache_retention ({value}) has no effect on a model with cache breakpoints",
     "reasoning-not-returned": (
-        "responses are not stored, and the input has tool calls without the model's reasoning before them"
+        "the input has tool calls without the model's reasoning before them, and names no stored response that has it"
     ),
     "truncation": "truncation is auto: if the server drops items from the middle, everything after them moves",
     "cached-content-beside": (

@@ -225,6 +225,9 @@ def _explain_content(
             cause = replace(cause, override="expected", qualifiers=("stored-otherwise",))
         elif _is_first_message_rewritten(cause, causes, previous):
             cause = replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)
+        elif isinstance(evidence, d.ImageChanged) and evidence.change == "bytes":
+            is_apart = not any(map(is_model_message, previous.messages))
+            cause = replace(cause, evidence=replace(evidence, apart=is_apart))
         elif may_omit_thinking and isinstance(evidence, d.ThinkingChanged) and evidence.change == "gone":
             # templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2, MiniMax M2 and gpt-oss omit it at a user's new prompt
             cause = replace(cause, override="unattributable", evidence=replace(evidence, templated=True))

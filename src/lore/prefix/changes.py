@@ -95,6 +95,25 @@ def explain_section(
     return _SectionExplainer(section, mismatches, context, only_previous).causes()
 
 
+def _join_placeholders(causes: list[Cause]) -> list[Cause]:
+    """Return the causes with those of a placeholder's text, in a message that lost an image, as part of the image's."""
+    gone = {message_path(cause.path): cause for cause in reversed(causes)
+            if isinstance(cause.evidence, d.ImageChanged) and cause.evidence.change == "gone"}  # fmt: skip
+    joined: list[Cause] = []
+    for cause in causes:
+        image = gone.get(message_path(cause.path))
+        if image is None or (cause is not image and cause.code != Code.PREFIX_MOVED):
+            joined.append(cause)
+        elif all(other.evidence is not image.evidence for other in joined):
+            joined.append(replace(image, position=min(cause.position, image.position)))
+    return joined
+
+
+def message_path(path: str) -> str:
+    """Return the path of the message that holds a block."""
+    return path.partition("]")[0] + "]"
+
+
 # Which segments correspond
 
 
@@ -345,7 +364,7 @@ class _SectionExplainer:
             skipped, at = number - EXPLAINED_DIFFERENCES, first_cause[kind]
             if skipped > 0 and at < len(causes):
                 causes[at] = replace(causes[at], skipped=causes[at].skipped + skipped)
-        return causes
+        return _join_placeholders(causes)
 
     def _cause(
         self, mismatch: _Mismatch, code: str, evidence: d.Difference, *, override: CauseKind | None = None,
@@ -359,7 +378,7 @@ class _SectionExplainer:
     def _explain_cut(self, run: Sequence[_Mismatch]) -> Cause | None:
         """Return the cause of adjacent messages that are gone with an answer: history was cut. It hides others."""
         removed = [mismatch.previous for mismatch in run if mismatch.previous is not None]
-        paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in removed]))
+        paths = list(dict.fromkeys([message_path(segment.path) for segment in removed]))
         if len(paths) < 2 or not any(blocks.is_by_model(mismatch.envelope) for mismatch in run):
             return None
         if any(self._context.new_blocks[segment.data] > 0 for segment in removed):

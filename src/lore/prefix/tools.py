@@ -21,7 +21,7 @@ from lore.model.fact import Own
 from lore.model.jsonslice import raw_members
 from lore.model.turn import Segment
 from lore.prefix.blocks import differ_in_empty_members, is_empty
-from lore.prefix.overlap import has_same_content
+from lore.prefix.overlap import excerpt_pair, has_same_content
 from lore.prefix.texts import is_reordered, name_segment_spelling, name_value_spelling
 
 NAMED = 64  # tools of one change, or segments, that evidence names
@@ -136,7 +136,8 @@ def _explain_definitions(
     causes = list(spelled.values())
     if changed:
         evidence = _tools_evidence(changed=[tool_name(previous[at]) for at in changed])
-        evidence = replace(evidence, shuffled=is_shuffled)
+        before, after = excerpt_pair(previous[changed[0]], current[dict(shared)[changed[0]]])
+        evidence = replace(evidence, shuffled=is_shuffled, before=before, after=after)
         causes.append(_cause_at(previous, changed[0], Code.TOOL_DEFINITION_CHANGED, evidence))
     if deferral_changed:
         evidence = _tools_evidence(put_off=[tool_name(previous[at]) for at in deferral_changed])

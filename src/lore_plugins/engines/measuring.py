@@ -118,6 +118,7 @@ def _summaries(log: LogMeasures) -> Iterator[MeasuredLog]:
             requests=row.requests, prompt_tokens=row.prompt_tokens, cached_tokens=row.cached_tokens, share=row.share,
             clock=None if times is None else measures[0].clock, first=None if times is None else times[0],
             last=None if times is None else times[1], server=server,
+            recomputed=sum(measure.recomputed for measure in measures),
         )  # fmt: skip
 
 

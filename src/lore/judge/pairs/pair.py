@@ -305,6 +305,10 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> 
         # more was read than the bytes share: another request wrote it, or the change does not matter. A read of exactly
         # what the turn before the previous one left needs no other request: tools that come and go alternate.
         is_more = read > shared * ESTIMATE_FACTOR + counts.TOLERANCE_TOKENS and read != facts.earlier
+        provider = provider_of(current.call.endpoint, current.model, current.dialect)
+        # DeepSeek renders tools after the system prompt, as many templates do (can1357/oh-my-pi#7324, measured)
+        may_precede = current.dialect == "openai-chat" and provider not in ("openai", "azure")
+        is_more = is_more and not (may_precede and common < facts.previous.prompt.tool_count)
         if is_more and common < count_cached_segments(facts.previous.prompt):
             return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)
     verdict = facts.current.verdict

@@ -52,8 +52,10 @@ def unexplained(facts: PairFacts) -> Cause:
             at_prompt = state.grown.prompted
             at_begin = not at_prompt and facts.current.number <= _BEGINNING
         current = facts.current
-        lacks_key = current.basis is None and lacks_cache_key(current, served_by(current).provider)
-        evidence = e.ReadFell(min(facts.fell, reachable - read), reachable, read, at_prompt, at_begin, lacks_key)
+        provider = served_by(current).provider if current.basis is None else ""
+        lacks_key = lacks_cache_key(current, provider)
+        fell = min(facts.fell, reachable - read)
+        evidence = e.ReadFell(fell, reachable, read, at_prompt, at_begin, lacks_key, provider == "gemini")
     reasons = tuple(_examine(facts))
     is_routing = facts.is_implicit and all(reason.out is not False for reason in reasons)
     code = Code.SERVER_SIDE_MISS if is_routing else Code.BILLED_READ_FELL

@@ -54,6 +54,7 @@ class Laws:
         self._rules, self._labels, self._linter = shared.rules, shared.labels, shared.linter
         self._cached_chains = shared.cached_chains
         self._advised = shared.advised  # lint findings that were reported for an earlier chain of the recording
+        self._unread_texts = shared.unread_texts
         self._breaches: dict[tuple[str, str], _Breach] = {}  # by code, and by place if a request may have several
         self._defects: list[request_laws.Broken] = []  # of the first request
         self._first: Turn | None = None
@@ -81,6 +82,8 @@ class Laws:
         same, head = 0, len(prompt.head)
         if self._first is None and not turn.failed:
             self._first, self._defects = turn, self._linter.defects(turn)
+            if usage is not None and usage.read_tokens == 0:
+                self._unread_texts.update(_text_after_image(turn, broken) for broken in self._defects)
         if self._last is None:
             seen = range(0)
         else:
@@ -144,9 +147,12 @@ class Laws:
             # The comparison of several turns shows what really changed; a request by itself repeats nothing.
             is_shown = broken.code == Code.VARYING_TEXT_IN_PREFIX and self._turns > 1
             kind = "expected" if is_shown or broken.code == Code.BREAKPOINTS_MISSING else broken.kind
+            times = self._unread_texts[_text_after_image(self._first, broken)]
+            is_repeated = broken.code == Code.IMAGE_BEFORE_TEXT and times > 1
             yield finding(
                 broken.code, place, broken.evidence, at=self._first, section=broken.section or None,
-                json_path=broken.path or None, kind=kind, tokens="estimated", confidence="rule",
+                json_path=broken.path or None, kind="unattributable" if is_repeated else kind, tokens="estimated",
+                lost_tokens=(broken.tokens or 0) * (times - 1) if is_repeated else None, confidence="rule",
             )  # fmt: skip
 
     def _count(self, turn: Turn, broken: request_laws.Broken, *, by_place: bool = True) -> None:
@@ -239,3 +245,11 @@ class Laws:
         if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):
             return None
         return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0, counted=True)
+
+
+def _text_after_image(turn: Turn | None, broken: request_laws.Broken) -> bytes:
+    """Return what follows the image that precedes text; empty for other rules."""
+    if turn is None or broken.code != Code.IMAGE_BEFORE_TEXT:
+        return b""
+    segment = turn.prompt.segment_at(broken.at + 1)
+    return b"" if segment is None else segment.data

@@ -299,6 +299,8 @@ def needs_breakpoints(turn: Turn) -> bool:
     provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
     if provider == "openai" and has_exact_breakpoints(prompt.model):
         return b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
+    if prompt.dialect == "bedrock" and not prompt.model:  # a body for Converse, whose models cache at cachePoints
+        return True
     if prompt.breakpoints and (prompt.dialect == "bedrock" or served_by(turn).provider == "qwen"):
         return True
     if "claude" not in (prompt.model or "").lower():
@@ -372,7 +374,11 @@ def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broke
         places = [*(segment.path for segment in prompt.head[:1]), *(name for name in _BESIDE if name in given)]
         if places and not given.isdisjoint(("cachedContent", "cached_content")):
             yield _setting("cached-content-beside", places[0].partition("[")[0], kind="waste")
-    if not prompt.dialect.startswith("openai") or params.keys().isdisjoint(_FIELDS):
+    if not prompt.dialect.startswith("openai"):
+        return
+    if prompt.dialect == "openai-responses" and _drops_reasoning(turn):
+        yield _setting("reasoning-not-returned", "input")
+    if params.keys().isdisjoint(_FIELDS):
         return
     key = params.get("prompt_cache_key", b"")
     if key[:1] == b'"' and (length := len(text_of(key))) > LONGEST_KEY:
@@ -386,15 +392,25 @@ def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broke
             lives = rules().number("lifetime", where.provider, model, where.platform, turn.at)
             if lives is not None and lives >= _DAY:
                 yield _setting("retention-shorter", "prompt_cache_retention", value)
-    includes_reasoning = b"encrypted_content" in params.get("include", b"")
-    if params.get("store") == b"false" and prompt.dialect == "openai-responses" and not includes_reasoning:
-        effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
-        kinds = {(raw_members(part.json) or {}).get("type") for part in prompt.messages if part.kind == "envelope"}
-        # a reasoning model's calls are answered without the reasoning before them
-        if effort not in (b"null", b'"none"') and b'"function_call"' in kinds and b'"reasoning"' not in kinds:
-            yield _setting("reasoning-not-returned", "store", "false")
     if params.get("truncation") == b'"auto"':
         yield _setting("truncation", "truncation", "auto", kind="expected")
+
+
+def _drops_reasoning(turn: Turn) -> bool:
+    """Return whether a reasoning model's calls are sent back without its reasoning, which no stored response has.
+
+    OpenAI's models think if the request asks for effort; xAI calls it the top cause of cache misses (docs.x.ai).
+    """
+    params = turn.prompt.params
+    effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
+    thinks = effort not in (b"null", b'"none"') and params.get("store") == b"false"
+    thinks = thinks and b"encrypted_content" not in params.get("include", b"")
+    if served_by(turn).provider == "xai":
+        thinks = "non-reasoning" not in (turn.model or "")
+    if not thinks or params.get("previous_response_id", b"null") != b"null":
+        return False
+    kinds = {(raw_members(part.json) or {}).get("type") for part in turn.prompt.messages if part.kind == "envelope"}
+    return b'"function_call"' in kinds and b'"reasoning"' not in kinds
 
 
 def _setting(

@@ -258,11 +258,13 @@ def _find_reasons(span: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReaso
         "breakpoint-not-honoured": laws.needs_breakpoints(turn),
         "marked-prefix": is_marked,
         "ignored-breakpoint": not is_marked and any(True for _ in laws.ignored_breakpoints(turn)),
-        "changing-key": bool(field),
+        "changing-provider": field == _PROVIDER,
+        "changing-key": bool(field) and field != _PROVIDER,
         "no-cache-key": laws.lacks_cache_key(turn, provider),
     }
     reasons: list[PlateauReason] = [reason for reason, is_so in conditions.items() if is_so]
-    return tuple(reasons) or engine, field
+    best: tuple[PlateauReason, ...] = ("no-guarantee",) if provider == "gemini" else ()
+    return tuple(reasons) or engine or best, field
 
 
 # beginnings that nothing reads

@@ -9,7 +9,7 @@ feature or parameter. `Shared` is what all rules over chains share in one record
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
@@ -71,6 +71,7 @@ class Shared(Struct, frozen=True):
     labels: tuple[str, ...] = ()  # beginnings of a program's own text, in addition to lore's list
     advised: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])  # lint findings reported so far
     cached_chains: set[str] = field(default_factory=set[str])  # chains with a request that is cached, as far as known
+    unread_texts: Counter[bytes] = field(default_factory=Counter[bytes])  # after images, in requests that read nothing
     reads: ChainReads = field(default_factory=ChainReads)
 
 

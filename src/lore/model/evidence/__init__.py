@@ -496,17 +496,19 @@ class ReadFell(EvidenceFact, frozen=True):
     words = (
         "{lost_tokens:,} of {cached_tokens:,} cached tokens were not read again ({read_tokens:,} were); the recording "
         "shows no cause{lacks_key:?, but without a cache key the beginning of the prompt alone decides which machine "
-        "is asked}{at_prompt:?, but a user message had come (a prompt, or a notice of a background task): within "
+        "is asked}{no_guarantee:?, and Gemini's implicit cache gives no guarantee}"
+        "{at_prompt:?, but a user message had come (a prompt, or a notice of a background task): within "
         "a tool loop such falls are rare, so the client probably changed the prompt|{at_begin:?, but the conversation "
         "had just begun: later such falls are rare, so the client probably changed the prompt}}"
     )
-    fix_word = "{lacks_key:?no-cache-key}{at_prompt:?by-client|{at_begin:?by-client}}"
+    fix_word = "{lacks_key:?no-cache-key}{no_guarantee:?no-guarantee}{at_prompt:?by-client|{at_begin:?by-client}}"
     lost_tokens: int  # cached tokens that were not read again
     cached_tokens: int  # tokens of the previous prompt that could be read
     read_tokens: int  # tokens that this request read
     at_prompt: bool = False  # the request has a new prompt of the user, in a log of a cache with breakpoints
     at_begin: bool = False  # else: it is the second to fourth request of a chain in such a log
     lacks_key: bool = False  # a recorded request has none of the keys by which its provider selects the machine
+    no_guarantee: bool = False  # a recorded request to Gemini, whose implicit cache is best effort
 
 
 class NothingRead(EvidenceFact, frozen=True):

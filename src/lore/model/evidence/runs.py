@@ -37,7 +37,8 @@ class SharedBlock(EvidenceFact, frozen=True):
 
 PlateauReason: TypeAlias = Literal[
     "billing-header", "engine", "engine-reads-nothing", "cache-prompt-off", "no-explicit-breakpoint",
-    "breakpoint-not-honoured", "marked-prefix", "ignored-breakpoint", "changing-key", "no-cache-key", "never-cached",
+    "breakpoint-not-honoured", "marked-prefix", "ignored-breakpoint", "changing-key", "changing-provider",
+    "no-cache-key", "never-cached", "no-guarantee",
 ]  # fmt: skip
 _REASONS: dict[PlateauReason, str] = {
     "billing-header": "the billing header differs in each request, and this provider treats it as content",
@@ -49,8 +50,10 @@ _REASONS: dict[PlateauReason, str] = {
     "marked-prefix": "a gateway may keep what precedes its last cache_control, and nothing after that",
     "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
     "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
+    "changing-provider": "other providers answer from request to request, and each has a cache of its own",
     "no-cache-key": "without a cache key the beginning of the prompt alone decides which machine is asked",
     "never-cached": "perhaps a gateway omits breakpoints or counts the head as uncached, or each prompt's end is new",
+    "no-guarantee": "Gemini's implicit cache gives no guarantee",
 }
 
 

@@ -32,6 +32,7 @@ class Measurement(Struct, frozen=True, gc=False):
     cached_tokens: int | None = None  # the part of them that was read from the cache
     share: float | None = None  # part of the prompts that was read, 0 to 1, if the log has no token counts
     server: str = ""  # the collector's name for the writer of a line, else its process
+    recomputed: int = 0  # requests that were computed whole, as the server kept no state to continue from
 
 
 class MeasuredLog(Struct, frozen=True, kw_only=True):
@@ -51,6 +52,7 @@ class MeasuredLog(Struct, frozen=True, kw_only=True):
     first: float | None  # the earliest time, in seconds from where `clock` counts
     last: float | None  # the latest time, in seconds from where `clock` counts
     server: str = ""  # distinguishes servers: the collector's name, else `pid N`
+    recomputed: int = 0  # as in `Measurement`, summed
 
 
 class MeasuredRow(Struct, frozen=True, kw_only=True):

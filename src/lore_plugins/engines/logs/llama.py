@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats import Line
 from lore.model import Measurement, raw_members, text_of
@@ -42,6 +43,7 @@ class _Task(Struct):
     processed: int | None = None
     generated: int | None = None
     has_draft: bool = False
+    is_recomputed: bool = False  # the server found no state from which it could continue
     is_mixed: bool = False  # two prompts with one number: from two servers
 
     def counts(self, final_tokens: int | None, *, truncated: bool) -> tuple[int | None, int | None]:
@@ -114,8 +116,11 @@ class LlamaLog(EngineLog):
             task.processed = count_in(match[1])
         elif (match := _GENERATED_TOKENS.match(text)) is not None:
             task.generated = count_in(match[1])
+        elif text.startswith(b"forcing full prompt re-processing"):
+            task.is_recomputed = True
         elif text.startswith((b"draft acceptance", b"accepted ")):
             task.has_draft = True
         elif slot_match is not None and (match := _SLOT_RELEASE.match(text)) is not None:
             del self._tasks[name], self._current_tasks[server]
-            yield from self._request(time, "", *task.counts(count_in(match[1]), truncated=match[2] == b"1"))
+            for measure in self._request(time, "", *task.counts(count_in(match[1]), truncated=match[2] == b"1")):
+                yield replace(measure, recomputed=int(task.is_recomputed))

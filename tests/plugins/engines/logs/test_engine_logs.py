@@ -359,6 +359,12 @@ def test_requests_of_two_servers_are_separate():
     assert {measure.server for measure in measures(join_lines(*mixed), LlamaLog)} == {"a", "b"}
 
 
+def test_prompt_without_kept_state_is_recomputed():
+    forced = slot(2, 0, "forcing full prompt re-processing due to lack of cache data (likely due to SWA …)")
+    (measure,) = measures(join_lines(forced, *timings(3, 0, 60, 192, 251)), LlamaLog)
+    assert (measure.cached_tokens, measure.recomputed) == (0, 1)
+
+
 def test_lines_of_other_engines_are_reported():
     data = VLLM + join_lines(prefill(1, 900, 0), prefill(2, 900, 100), *timings(3, 0, 60, 192, 251))
     (problem,) = problems(data, VllmLog)
