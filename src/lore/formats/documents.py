@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.model.deferred import pattern
+from lore.model.lenient import DECODERS
 from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 
 _BETWEEN = pattern(rb"[ \t\r\n,]*")
@@ -27,7 +28,7 @@ _BETWEEN_OBJECTS = pattern(rb'(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)
 
 
-_VALUE = msgspec.json.Decoder(msgspec.Raw)
+_VALUE = DECODERS[msgspec.Raw]
 _TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _ENDS = SPACE + b","
 _MARGIN = 64  # bytes of a line's beginning

@@ -32,7 +32,6 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import arguments_of
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage
@@ -87,9 +86,6 @@ class _GeminiChanges(Struct, frozen=True, gc=False, rename="camel"):  # the cont
     summary: str | None = None  # the title of the chat
 
 
-decode = lenient.decoding(_GeminiRecord)
-
-
 @dataclass(slots=True)
 class _GeminiMessage:
     text: int  # digest of its blocks
@@ -130,7 +126,8 @@ class GeminiCli(LogReader):
         return has_names and "messages" not in header
 
     def handle(self, data: bytes) -> None:
-        record, session = decode(data), self.session
+        session = self.session
+        record = session.decode(_GeminiRecord, data)
         session.at, session.chain = record.timestamp, self._chain
         if record.rewind_to is not None:
             self._rewind_to(record.rewind_to)
@@ -384,7 +381,7 @@ class GeminiCliDocument(DocumentReader, GeminiCli):
         return is_sorted and cls.first_members(head).keys() >= {"id", "timestamp", "type", "content"}
 
     def handle_head(self, data: bytes) -> None:
-        self._start_chat(decode(data))
+        self._start_chat(self.session.decode(_GeminiRecord, data))
 
     def handle(self, data: bytes) -> None:
-        self._read_message(decode(data))
+        self._read_message(self.session.decode(_GeminiRecord, data))

@@ -32,7 +32,7 @@ from lore.formats.builder import DocumentReader
 from lore.formats.http import visible_value
 from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_at, text_in
 from lore.model import events as e
-from lore.model import items, lenient
+from lore.model import items
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.events import Usage
@@ -138,8 +138,6 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     revert: dict[str, Raw] | None = None  # its `messageID`: the first message that was taken back
 
 
-decode_record = lenient.decoding(_OpenCodeRecord)
-_SESSION = msgspec.json.Decoder(OpenCodeSession)
 DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
 SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))  # parts that no model sees
 _URL_KEPT = 2_000  # characters of a file's address
@@ -281,7 +279,7 @@ class OpenCode(DocumentReader):
         return first.keys() >= {"info", "parts"} and b'"sessionID"' in first["info"]
 
     def handle_head(self, data: bytes) -> None:
-        info = _SESSION.decode(members_at(data).get("info", b"{}"))
+        info = self.session.decode(OpenCodeSession, members_at(data).get("info", b"{}"))
         self.client = f"opencode {info.version}".rstrip()
         self.reverted_from = text_in((info.revert or {}).get("messageID", items.NULL))
         title = text_in(info.title)
@@ -292,7 +290,8 @@ class OpenCode(DocumentReader):
     def handle(self, data: bytes) -> None:
         if not self.session.is_started:  # the document's own information is malformed
             self.handle_head(b"{}")
-        record = drop_ambiguous_ids(decode_record(data), self.session.line_id, self.message_ids)
+        decoded = self.session.decode(_OpenCodeRecord, data)
+        record = drop_ambiguous_ids(decoded, self.session.line_id, self.message_ids)
         info = record.info
         if self.reverted_at is None and self.reverted_from and info.id == self.reverted_from:
             self.reverted_at = len(self.session.history)

@@ -26,7 +26,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -34,6 +33,7 @@ from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import SessionBuilder
 from lore.formats.values import count_in, opens
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL
 from lore.model.jsonslice import array
@@ -152,9 +152,6 @@ class _ConversationState(Struct, frozen=True, gc=False):
     models: dict[str, _StatedRequest] = {}  # by model
 
 
-_CONVERSATION_STATE = msgspec.json.Decoder(_ConversationState)
-
-
 # state
 
 
@@ -201,7 +198,7 @@ class UsageReporter:
     def read_database(self, line: bytes) -> None:
         """Keep the rows in the line before the log; report why the database could not be read."""
         try:
-            usage = msgspec.json.decode(line, type=dict[str, _StoredUsage])["lore_usage"]
+            usage = lenient.decode(dict[str, _StoredUsage], line)["lore_usage"]
         except ValueError:
             usage = _StoredUsage(problem="the usage in its database cannot be read")
         if usage.problem:
@@ -294,7 +291,7 @@ class UsageReporter:
         unreadable = int(opens(noted) not in "[n")
         for piece in array(bytes(noted)) if opens(noted) == "[" else ():
             try:
-                requests += _CONVERSATION_STATE.decode(piece).models.items()
+                requests += self.session.decode(_ConversationState, piece).models.items()
             except ValueError:
                 unreadable += 1
         if unreadable:

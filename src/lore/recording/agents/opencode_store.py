@@ -11,7 +11,6 @@ October 2026.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections import Counter
@@ -22,14 +21,12 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
 from lore.errors import LoreError
 from lore.formats.agents.opencode import OpenCodeSession
 from lore.formats.beginning import SQLITE
 from lore.formats.values import LATEST_MS, count_in
-from lore.model import jsonslice
-from lore.model.canonical import encode
+from lore.model import jsonslice, lenient
+from lore.model.canonical import decode, encode
 from lore.model.mask import cut_masked
 from lore.recording import corpus, filesystem
 from lore.recording.agents import databases
@@ -224,7 +221,7 @@ def _info(row: dict[str, object]) -> bytes:
     created, revert = row.get("time_created"), row.get("revert")
     info["time"] = {"created": created if isinstance(created, int) else None}
     if isinstance(revert, str) and jsonslice.raw_members(revert.encode()) is not None:
-        info["revert"] = json.loads(revert)
+        info["revert"] = decode(revert.encode())
     return encode(info)
 
 
@@ -252,7 +249,7 @@ def is_session_file(path: str) -> bool:
 def session_of(path: str) -> OpenCodeSession | None:
     """Return the session in a session's file; None if the file is damaged."""
     try:
-        return msgspec.json.decode(filesystem.small_file(path), type=OpenCodeSession)
+        return lenient.decode(OpenCodeSession, filesystem.small_file(path), set())
     except (ValueError, RecursionError):
         return None
 
