@@ -137,6 +137,20 @@ class ElementCutter:
                 return True
         return False
 
+    def read_tail(self) -> bytes:
+        """Return the rest of the document after the last element, from the array's `]` on; empty if it is too long.
+
+        `find_next` is possible afterwards.
+        """
+        depth, _, _ = _scan(self.begin or b"", 0, 0)
+        while self.is_whole:
+            _, end, is_over = _scan(self._data, self._at, depth)
+            if is_over:
+                return self._data[self._at : end]
+            if len(self._data) - self._at > BEGINNING_BYTES or not self._read_more():
+                break
+        return b""
+
     def _skip_to_object(self) -> bool:
         """Go to the next `{`; return False if a `}` precedes it, which ends an object around this document."""
         while True:

@@ -111,6 +111,7 @@ class GeminiCli(LogReader):
     def __init__(self) -> None:
         super().__init__()
         self._chain = e.MAIN
+        self._title: str | None = None
         self._messages: dict[str, _GeminiMessage] = {}  # the history by id, in order
         self._merged: dict[str, str] = {}  # messages that are part of another one, by id
         self._callers: dict[str, str] = {}  # the message of each call
@@ -134,8 +135,7 @@ class GeminiCli(LogReader):
         elif record.id is not None:
             self._read_message(record)
         elif (changes := record.changes) is not None:
-            if changes.summary:
-                session.emit(e.SessionChanged(title=changes.summary, chain=self._chain, at=session.at))
+            self._name_chat(changes.summary)
             if changes.messages is not None:
                 self._replace_history(changes.messages)
             elif changes.session_id is not None:
@@ -152,10 +152,17 @@ class GeminiCli(LogReader):
     def _start_chat(self, header: _GeminiRecord) -> None:
         session, session_id = self.session, header.session_id or ""
         if not session.is_started:
+            self._title = header.summary or None
             self._chain = f"agent-{session_id}" if header.kind == "subagent" else e.MAIN
-            title = header.summary or None
-            session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain, title=title)
+            session.start_session(
+                session_id, at=header.start_time, dialect="gemini", chain=self._chain, title=self._title
+            )
         session.chain = self._chain
+
+    def _name_chat(self, title: str | None) -> None:
+        if title and title != self._title:
+            self._title = title
+            self.session.emit(e.SessionChanged(title=title, chain=self._chain, at=self.session.at))
 
     def _read_message(self, record: _GeminiRecord) -> None:
         self.session.at = record.timestamp
@@ -371,6 +378,7 @@ class GeminiCliDocument(DocumentReader, GeminiCli):
 
     name: ClassVar[str] = "gemini-cli-json"
     paths: ClassVar[tuple[str, ...]] = (".messages",)
+    title_follows: ClassVar[bool] = True
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -382,6 +390,9 @@ class GeminiCliDocument(DocumentReader, GeminiCli):
 
     def handle_head(self, data: bytes) -> None:
         self._start_chat(self.session.decode(_GeminiRecord, data))
+
+    def handle_tail(self, data: bytes) -> None:
+        self._name_chat(self.session.decode(_GeminiRecord, data).summary)
 
     def handle(self, data: bytes) -> None:
         self._read_message(self.session.decode(_GeminiRecord, data))
