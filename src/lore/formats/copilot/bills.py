@@ -360,7 +360,7 @@ class UsageReporter:
                 self.end_turn(name, last)
             elif requests < len(usages) or (requests == len(usages) and differ):
                 client_sums, log_sums = _describe_sums(requests, stated), _describe_sums(len(usages), logged)
-                message = f"{model}: {client_sums} by the sums at the end, {log_sums} in the log: one is incomplete"
+                message = f"{model}: {client_sums} by the client's sums at the end, {log_sums} by its log, which counts"
                 self.session.problem(Code.UNKNOWN_ID, message)
             elif last is not None and (run := self._sum_of_unknown(usage, usages.values())) is not None:
                 run = replace(run, kind=e.RUN, model=None if last.model == model else model)
@@ -407,4 +407,5 @@ def _sums_of(usages: Iterable[e.Usage]) -> list[int | None]:
 def _describe_sums(requests: int, sums: Iterable[int | None]) -> str:
     pairs = zip(sums, ("input", "read", "output"), strict=True)
     counts = [f"{count:,} {word}" for count, word in pairs if count is not None]
-    return f"{requests} requests ({', '.join(counts)} tokens)" if counts else f"{requests} requests"
+    noun = "request" if requests == 1 else "requests"
+    return f"{requests} {noun} ({', '.join(counts)} tokens)" if counts else f"{requests} {noun}"
