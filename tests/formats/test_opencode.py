@@ -7,8 +7,7 @@ from pathlib import Path
 from formats.opencode import START, Export, compacted, plain
 from formats.recorded import folded
 from helpers.recognising import recognise
-from lore.formats.agents.opencode import OpenCode
-from lore.formats.agents.opencode_run import OpenCodeRun
+from lore.formats.agents.opencode import OpenCode, OpenCodeRun
 from lore.model import events as e
 from lore.model.items import ToolCall
 from lore.testing import ReaderContract, everything

@@ -58,10 +58,8 @@ from lore.model import (
     ToolCall,
     UserMessage,
     array,
-    cut_masked,
     encode,
     is_absent,
-    mask_credentials,
     members_at,
 )
 from lore.model import events as e
@@ -152,7 +150,7 @@ class _OpenHandsMetrics(Struct, frozen=True, gc=False):  # the usage of all requ
 class _OpenHandsState(Struct, frozen=True, gc=False):
     id: str = ""
     agent: dict[str, Raw] | None = None  # its `kind`, and the configured model in `llm`
-    stats: dict[str, dict[str, Raw]] | None = None  # usage by use of the model, as `usage_to_metrics`
+    stats: dict[str, dict[str, _OpenHandsMetrics]] | None = None  # usage by use of the model, as `usage_to_metrics`
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
@@ -323,14 +321,8 @@ class OpenHands(PackReader):
         agent = state.agent or {}
         self._session_id, self._counts_cached = state.id, not text_in(agent.get("kind", NULL)).startswith("ACP")
         self._model = text_at(members_at(agent, "llm"), "model") or None
-        for use, raw in (state.stats or {}).get("usage_to_metrics", {}).items():
+        for use, metrics in (state.stats or {}).get("usage_to_metrics", {}).items():
             if use.startswith(_SUBAGENTS):
-                continue
-            try:
-                metrics = self.session.decode(_OpenHandsMetrics, raw)
-            except ValueError as error:
-                reason = f"usage of {mask_credentials(use)[:40]!r} is skipped: {cut_masked(str(error), 120)}"
-                self.session.problem(Code.MALFORMED_RECORD, reason)
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:

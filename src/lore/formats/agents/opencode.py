@@ -12,7 +12,7 @@ the `tools` map or the system prompt of a user's message changes, a part of the 
 hold: neither the system prompt nor schemas of tools are in it.
 
 Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn
-2026.
+2026; of printed runs, public descriptions with examples of versions 1.1 to 1.18.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import recorded_dollars, synthetic_response_id, usage_without_cached_input
 from lore.formats.builder import DocumentReader
 from lore.formats.http import visible_value
+from lore.formats.lines import nonblank_lines
 from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_at, text_in
 from lore.model import events as e
 from lore.model import items
@@ -41,9 +42,7 @@ from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded_names
 
 
-class OpenCodeTime(Struct, frozen=True, gc=False):
-    """Times, in ms since 1970."""
-
+class _OpenCodeTime(Struct, frozen=True, gc=False):  # in ms since 1970
     created: Raw = items.NULL
     completed: Raw = items.NULL
     end: Raw = items.NULL
@@ -68,16 +67,14 @@ class _OpenCodeTokens(Struct, frozen=True, gc=False):
         return (self.input or 0) + (self.cache.read or 0) + (self.cache.write or 0)
 
 
-class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "response_model": "modelID"}):
-    """A message without its parts."""
-
+class _OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "response_model": "modelID"}):
     id: str = ""
     role: str = ""
     provider: str = ""  # of a response
     response_model: str | None = None
     agent: str | None = None
     model: Raw = items.NULL  # of a prompt: the model and its variant, which is the effort
-    time: OpenCodeTime = OpenCodeTime()
+    time: _OpenCodeTime = _OpenCodeTime()
     tokens: _OpenCodeTokens | None = None
     cost: Raw = items.NULL  # of all steps, in US dollars, by the client's own prices
     error: dict[str, Raw] | None = None  # why a response is not whole, by its `name`
@@ -91,13 +88,12 @@ class _OpenCodeState(Struct, frozen=True, gc=False):
     input: Raw = items.NULL
     output: Raw = items.NULL
     error: Raw = items.NULL
-    time: OpenCodeTime | None = None
-    attachments: list[OpenCodePart] | None = None
+    time: _OpenCodeTime | None = None
+    attachments: list[_OpenCodePart] | None = None
 
 
-class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID", "message_id": "messageID"}):
-    """A part of a message; its type decides which fields it has."""
-
+# A part of a message; its type decides which fields it has.
+class _OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID", "message_id": "messageID"}):
     type: str = ""
     id: str = ""
     message_id: str = ""
@@ -120,14 +116,12 @@ class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID", "
         return self.type == "file" and self.mime.startswith("image/")
 
 
-class OpenCodeRecord(Struct, frozen=True, gc=False):
-    """A message."""
-
-    info: OpenCodeInfo
-    parts: list[OpenCodePart] = []
+class _OpenCodeRecord(Struct, frozen=True, gc=False):
+    info: _OpenCodeInfo
+    parts: list[_OpenCodePart] = []
 
     @property
-    def steps(self) -> list[list[OpenCodePart]]:
+    def steps(self) -> list[list[_OpenCodePart]]:
         """The parts of each request. A message without `step-start` is one if it counts tokens or failed, or none."""
         starts = [index for index, part in enumerate(self.parts) if part.type == "step-start"]
         if not starts:
@@ -142,7 +136,7 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     parent: str | None = None
     version: str = ""
     title: Raw = items.NULL
-    time: OpenCodeTime = OpenCodeTime()
+    time: _OpenCodeTime = _OpenCodeTime()
     revert: dict[str, Raw] | None = None  # its `messageID`: the first message that was taken back
 
 
@@ -167,7 +161,7 @@ _BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|v
 _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the search for placeholders is slow
 
 
-def drop_ambiguous_ids(record: OpenCodeRecord, line_id: str, earlier_ids: set[str]) -> OpenCodeRecord:
+def drop_ambiguous_ids(record: _OpenCodeRecord, line_id: str, earlier_ids: set[str]) -> _OpenCodeRecord:
     """Return a message without ids that identify nothing: a redactor's placeholders, ids that several parts share.
 
     Such a call's id is replaced by a unique one made of `line_id`, any other by "". `earlier_ids` are the ids of
@@ -189,13 +183,13 @@ def drop_ambiguous_ids(record: OpenCodeRecord, line_id: str, earlier_ids: set[st
         replace(part, id=clean(part.id), call_id=clean(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
         for number, part in enumerate(record.parts)
     ]
-    return OpenCodeRecord(replace(record.info, id=clean(record.info.id)), parts)
+    return _OpenCodeRecord(replace(record.info, id=clean(record.info.id)), parts)
 
 
 # parts in a prompt
 
 
-def _file(part: OpenCodePart) -> items.Block:
+def _file(part: _OpenCodePart) -> items.Block:
     """Return the block of an attached file: an image with its bytes, else its type and the beginning of its URL."""
     begin, comma, data = bytes(part.url).partition(b",")
     if part.is_image and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
@@ -203,7 +197,7 @@ def _file(part: OpenCodePart) -> items.Block:
     return items.RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_URL_KEPT]})))
 
 
-def item_of(part: OpenCodePart, uuid: str, response: str) -> items.AssistantMessage | items.ToolCall | None:
+def item_of(part: _OpenCodePart, uuid: str, response: str) -> items.AssistantMessage | items.ToolCall | None:
     """Return the item of a text, reasoning or tool part of a response; None for any other part."""
     if part.type == "text" and opens(part.text) == '"':
         return items.AssistantMessage(uuid, blocks=(items.TextBlock(part.text),), response_id=response)
@@ -298,9 +292,9 @@ class OpenCode(DocumentReader):
     def handle(self, data: bytes) -> None:
         if not self.session.is_started:  # the document's own information is malformed
             self.handle_head(b"{}")
-        self.read_message(self.session.decode(OpenCodeRecord, data))
+        self._read_message(self.session.decode(_OpenCodeRecord, data))
 
-    def read_message(self, record: OpenCodeRecord) -> None:
+    def _read_message(self, record: _OpenCodeRecord) -> None:
         """Report a message to the session."""
         record = drop_ambiguous_ids(record, self.session.line_id, self.message_ids)
         info = record.info
@@ -319,12 +313,12 @@ class OpenCode(DocumentReader):
         if self.reverted_at is not None:
             self.session.rewind_to(self.reverted_at)
 
-    def _report_unknown(self, part: OpenCodePart) -> None:
+    def _report_unknown(self, part: _OpenCodePart) -> None:
         self.session.problem(Code.UNKNOWN_RECORD, f"unknown part type {mask(part.type)[:60]!r}; passed over")
 
     # prompts
 
-    def _read_prompt(self, record: OpenCodeRecord) -> None:
+    def _read_prompt(self, record: _OpenCodeRecord) -> None:
         info, session, blocks = record.info, self.session, list[items.Block]()
         session.at = stamp_of(info.time.created)
         self._signal_changes(info)
@@ -351,7 +345,7 @@ class OpenCode(DocumentReader):
         if any(part.is_image for part in record.parts):
             session.signal(Sign("image"))
 
-    def _signal_changes(self, info: OpenCodeInfo) -> None:
+    def _signal_changes(self, info: _OpenCodeInfo) -> None:
         """Signal settings that differ from `user_settings`, then replace these by the message's."""
         previous, system = self.user_settings, text_in(info.system)
         effort = text_at(members_at(info.model), "variant")
@@ -376,7 +370,7 @@ class OpenCode(DocumentReader):
 
     # responses
 
-    def _read_response(self, record: OpenCodeRecord) -> None:
+    def _read_response(self, record: _OpenCodeRecord) -> None:
         """Emit a turn for each step of a message, after clearing the outputs pruned before it."""
         info, steps = record.info, record.steps
         asked_at, created = stamp_of(info.time.created), count_in(info.time.created, LATEST_MS)
@@ -393,7 +387,7 @@ class OpenCode(DocumentReader):
         if not steps:
             self._append_parts(info, record.parts, info.id)
 
-    def _start_turn(self, info: OpenCodeInfo, asked_at: str | None) -> int:
+    def _start_turn(self, info: _OpenCodeInfo, asked_at: str | None) -> int:
         """Emit changes of model, dialect and provider; start the turn asked for at this time, return its number."""
         session, counter = self.session, self.session.counter
         dialect, is_main = dialect_of(info.provider, info.response_model or ""), session.chain == e.MAIN
@@ -405,7 +399,7 @@ class OpenCode(DocumentReader):
         self.dialect = dialect if is_main else self.dialect
         return session.start_turn(None)
 
-    def _append_parts(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
+    def _append_parts(self, info: _OpenCodeInfo, parts: list[_OpenCodePart], response: str) -> str | None:
         """Add the parts of a step and its tools' results to the session; return when the last tool ended, if known."""
         ended, created = None, stamp_of(info.time.created)
         for number, part in enumerate(parts):
@@ -421,7 +415,7 @@ class OpenCode(DocumentReader):
 
     def _add_result(self, call_id: str, state: _OpenCodeState) -> str | None:
         """Emit the result of a tool that has ended, add a pruned output to `self.pruned`; return when it ended."""
-        session, time, has_failed = self.session, state.time or OpenCodeTime(), state.status == "error"
+        session, time, has_failed = self.session, state.time or _OpenCodeTime(), state.status == "error"
         session.at = stamp_of(time.end)
         attachments = [file for file in state.attachments or () if file.type == "file"]
         if has_failed or state.status == "completed":
@@ -438,12 +432,12 @@ class OpenCode(DocumentReader):
         return session.at
 
     def _end_turn(
-        self, turn: int, info: OpenCodeInfo, step: list[OpenCodePart], *, is_last_step: bool, is_only_step: bool
+        self, turn: int, info: _OpenCodeInfo, step: list[_OpenCodePart], *, is_last_step: bool, is_only_step: bool
     ) -> None:  # fmt: skip
         """End a turn, with the message's counts if its last step has none, or as failed; set `prompt_size`."""
         session = self.session
         ends = (part for part in reversed(step) if part.type == "step-finish" and part.tokens is not None)
-        end = next(ends, OpenCodePart())
+        end = next(ends, _OpenCodePart())
         tokens = end.tokens or (info.tokens if is_last_step else None)
         cost = info.cost if is_only_step and items.is_absent(end.cost) else end.cost
         usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.response_model or ""))
@@ -464,7 +458,7 @@ class OpenCode(DocumentReader):
 
     # compactions
 
-    def _read_summary(self, record: OpenCodeRecord) -> None:
+    def _read_summary(self, record: _OpenCodeRecord) -> None:
         """Read the response to a compaction: a turn on a chain of its own, whose text replaces the main history."""
         info, session = record.info, self.session
         self.summaries += 1
@@ -485,3 +479,61 @@ class OpenCode(DocumentReader):
             tail = [message for message in session.history[first:] if message.name != marker.id]
             uuid, trigger = f"{marker.id}:summary", marker.trigger
             session.compact(uuid, tail, trigger=trigger, pre_tokens=self.prompt_size, summary=summary)
+
+
+_RUN_TYPES = frozenset(("step_start", "text", "reasoning", "tool_use", "step_finish"))
+
+
+# What `opencode run --format json` prints on a line. A step begins with `step_start`, has its text, reasoning and tools
+# with their results, and ends with `step_finish`, which counts its tokens. Neither prompts nor the model are printed.
+class _RunLine(Struct, frozen=True, gc=False, rename={"session_id": "sessionID"}):
+    type: str
+    timestamp: Raw = items.NULL
+    session_id: str = ""
+    part: _OpenCodePart | None = None
+    error: dict[str, Raw] | None = None
+
+
+class OpenCodeRun(OpenCode):
+    """Reader of the output of `opencode run --format json`."""
+
+    name: ClassVar[str] = "opencode-run"
+    paths: ClassVar[tuple[str, ...]] = ("",)
+    reads_arrays: ClassVar[bool] = True
+    unseen: ClassVar[str] = "prompts of the user, the system prompt, the schemas of tools and the name of the model"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[_OpenCodePart] = []  # of the step under way
+        self._begun = self._ended = items.NULL  # when its first and its last part were printed
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        record = members_at(next(nonblank_lines(head), b""))
+        part = members_at(record, "part")
+        return text_at(record, "type") in _RUN_TYPES and part.keys() >= {"type", "messageID"} and "sessionID" in record
+
+    def handle(self, data: bytes) -> None:
+        record, session = self.session.decode(_RunLine, data), self.session
+        session.at = stamp_of(record.timestamp)
+        session.start_session(record.session_id, at=session.at)
+        self._begun, self._ended = self._begun if self._parts else record.timestamp, record.timestamp
+        if record.part is not None and record.type in _RUN_TYPES:
+            self._parts.append(record.part)
+            if record.type == "step_finish":
+                self._end_step()
+        elif record.error is not None:
+            self._end_step(record.error)
+        else:
+            session.keep_unknown("unknown record type", record.type)
+
+    def finish(self) -> None:
+        self._end_step()
+
+    def _end_step(self, error: dict[str, Raw] | None = None) -> None:
+        """Report the step under way as the response that the client keeps for it."""
+        parts, self._parts = self._parts, []
+        if parts or error is not None:
+            name = parts[0].message_id if parts else ""
+            time = _OpenCodeTime(created=self._begun, completed=self._ended)
+            self._read_message(_OpenCodeRecord(_OpenCodeInfo(name, "assistant", time=time, error=error), parts))

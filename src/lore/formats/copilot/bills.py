@@ -31,12 +31,11 @@ from msgspec.structs import replace
 
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import SessionBuilder
-from lore.formats.values import count_in, opens
+from lore.formats.values import count_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL
-from lore.model.jsonslice import array
 from lore.model.mask import mask
 
 OPENING = b'{"lore_usage":'
@@ -81,7 +80,7 @@ class CopilotTotals(Struct, frozen=True, gc=False, rename="camel"):
     total_nano_aiu: int | float | None = None  # cost of the whole session
     total_premium_requests: int | float | None = None  # of the whole session
     model_cache_state: tuple[_CacheState, ...] | None = None
-    prompt_cache_break_state: Raw = NULL
+    prompt_cache_break_state: tuple[_ConversationState, ...] | None = None
     model_metrics: dict[str, _CopilotMetrics] | None = None  # by model
 
 
@@ -286,18 +285,8 @@ class UsageReporter:
         for state in checkpoint.model_cache_state or ():
             if state.cache_ttl_seconds is not None:
                 self._lifetimes[state.model_id] = state.cache_ttl_seconds
-        requests: list[tuple[str, _StatedRequest]] = []
-        noted = checkpoint.prompt_cache_break_state
-        unreadable = int(opens(noted) not in "[n")
-        for piece in array(bytes(noted)) if opens(noted) == "[" else ():
-            try:
-                requests += self.session.decode(_ConversationState, piece).models.items()
-            except ValueError:
-                unreadable += 1
-        if unreadable:
-            message = f"{unreadable} conversations of promptCacheBreakState cannot be read"
-            self.session.problem(Code.MALFORMED_RECORD, message)
-        for model, request in requests:
+        conversations = checkpoint.prompt_cache_break_state or ()
+        for model, request in (pair for conversation in conversations for pair in conversation.models.items()):
             if request.ids and request.ttl_seconds is not None:
                 self._lifetimes[model] = request.ttl_seconds
             for name, chain in self.chains.items():
