@@ -1,6 +1,7 @@
 """The pure rooms touch neither disk nor clock nor screen; modules state their purpose; one name is one class."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 
 import pytest
@@ -72,6 +73,14 @@ def test_pure_module_has_no_side_effects():
 ])  # fmt: skip
 def test_scan_finds_forbidden_names(code):
     assert list(forbidden(ast.parse(code)))
+
+
+def test_readers_decode_records_in_one_place():
+    """Each other decoder would have other limits, and would refuse lone surrogates."""
+    rooms = [SOURCE / "formats", SOURCE / "recording", SOURCE.parent / "lore_plugins" / "formats"]
+    files = [path for room in rooms for path in room.rglob("*.py")]
+    decoder = re.compile(r"msgspec\.json\.(?:Decoder|decode)\(|(?:orjson|json)\.loads?\(")
+    assert [path for path in files if decoder.search(path.read_text("utf-8"))] == []
 
 
 def test_every_module_states_its_purpose():

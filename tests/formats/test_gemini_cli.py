@@ -80,7 +80,6 @@ def test_replaced_history_adds_no_requests():
 HOSTILE = (
     {"id": "h", "type": "gemini", "content": 5},
     {"id": "h", "type": "user", "content": True},
-    {"id": "h", "type": "gemini", "content": "x", "tokens": {"input": "1"}},
     {"id": "h", "type": "gemini", "content": "x", "toolCalls": [5]},
     {"id": "h", "type": "of the future", "content": "x"},
     {"id": 7, "type": "user", "content": "x"},

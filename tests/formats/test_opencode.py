@@ -2,11 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 
 from formats.opencode import START, Export, compacted, plain
 from formats.recorded import folded
 from helpers.recognising import recognise
-from lore.formats.agents.opencode import OpenCode
+from lore.formats.agents.opencode import OpenCode, OpenCodeRun
 from lore.model import events as e
 from lore.model.items import ToolCall
 from lore.testing import ReaderContract, everything
@@ -91,3 +92,21 @@ def test_torn_document_is_read_up_to_its_end():
     session = folded(OpenCode, data[: data.rfind(b'"a file"')])
     assert len(session.state.main().entries) == 4
     assert [problem.code for problem in session.problems] == ["LORE202"]
+
+
+RUN = (Path(__file__).parents[2] / "fixtures/opencode/run.jsonl").read_bytes()
+
+
+class TestRunContract(ReaderContract):
+    reader = OpenCodeRun
+    samples = (RUN, RUN[:-1], RUN.splitlines(keepends=True)[0])
+
+
+def test_each_step_of_run_is_a_request():
+    error = b'{"type":"error","timestamp":1788246099000,"sessionID":"s","error":{"name":"APIError","data":{}}}\n'
+    unfinished = b"".join(RUN.splitlines(keepends=True)[:2])
+    reads = [read.value for read in everything(OpenCodeRun(), RUN + error + unfinished)]
+    kinds = [type(value) for value in reads if isinstance(value, e.TurnCompleted | e.TurnFailed)]
+    assert kinds == [e.TurnCompleted] * 3 + [e.TurnFailed, e.TurnCompleted]
+    bills = [read.usage and read.usage.read_tokens for read in reads if isinstance(read, e.TurnCompleted)]
+    assert bills == [0, 11_852, 11_992, None]

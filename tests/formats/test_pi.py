@@ -167,7 +167,7 @@ def test_damaged_line_is_problem_and_rest_is_read():
     hurt = b"".join([*data[:3], b'{"type":"message","id":"x\n', *data[3:], b'{"type":"message","message":7}\n{'])
     session = folded(Pi, hurt)
     assert [problem.line for problem in session.problems] == [4, 9, 10]
-    assert len(session.state.main().entries) == 4
+    assert len(session.state.main().entries) == 5
 
 
 def test_entry_that_is_its_own_parent_follows_previous():

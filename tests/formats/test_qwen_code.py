@@ -86,7 +86,6 @@ def test_odd_counts_are_completed_or_unknown(counts, expected):
 HOSTILE = (
     {"message": {"role": "user", "parts": 5}},
     {"message": []},
-    {"type": "assistant", "usageMetadata": {"promptTokenCount": "1"}},
     {"type": "system", "subtype": "chat_compression", "systemPayload": {"compressedHistory": [7]}},
     {"type": "system", "subtype": "slash_command", "systemPayload": 7},
     {"type": "of the future"},

@@ -4,10 +4,13 @@ import json
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from conftest import ROOT
 from helpers.each import each
 from helpers.recognising import recognise
 from helpers.strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
+from hostile.wrong import WRONG, places, replaced
 from lore.commands.main import main
 from lore.formats.captures.bodies import Bodies
 from lore.formats.claude.reader import ClaudeCode
@@ -65,6 +68,22 @@ def test_attachment_between_boundary_and_summary_is_reported():
         b'{"type":"user","uuid":"c","sessionId":"s","isCompactSummary":true,"message":{"content":"sum"}}',
     ]
     assert 3 in {read.line for read in read_all(ClaudeCode(), b"\n".join(lines))}
+
+
+AGENTS = ("claude-code", "codex", "copilot", "deepseek-harness", "gemini-cli", "kimi-code", "pi", "qwen-code")
+LOGS = [path for agent in AGENTS for path in sorted((ROOT / "fixtures" / agent).rglob("*.jsonl"))]
+
+
+@given(st.sampled_from(LOGS), st.data())
+def test_member_of_wrong_type_hides_no_record(log, data):
+    lines = log.read_bytes().splitlines()
+    at = data.draw(st.integers(0, len(lines) - 1))
+    record = json.loads(lines[at])
+    path = data.draw(st.sampled_from([path for path in places(record) if path[-1] != "type"]))
+    lines[at] = write(replaced(record, path, data.draw(st.sampled_from(WRONG))))
+    reader = recognise(log.read_bytes())()
+    problems = [read.value.message for read in read_all(reader, b"\n".join(lines)) if isinstance(read.value, Problem)]
+    assert not [message for message in problems if message.startswith("Expected `")]
 
 
 @given(body_files())

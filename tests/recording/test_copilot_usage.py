@@ -135,8 +135,8 @@ def test_totals_that_contradict_the_database_are_a_problem(home):
     path = home(TWO, plain().shutdown(claude_sonnet_5=(2, 30_100, 13_000, 15_000, 17)))
     (problem,) = check([str(path)]).result.problems
     assert problem.message == (
-        "claude-sonnet-5: 2 requests (30,100 input, 13,000 read, 17 output tokens) by the sums at the end, "
-        "2 requests (30,100 input, 14,000 read, 17 output tokens) in the log: one is incomplete"
+        "claude-sonnet-5: 2 requests (30,100 input, 13,000 read, 17 output tokens) by the client's sums at the end, "
+        "2 requests (30,100 input, 14,000 read, 17 output tokens) by its log, which counts"
     )
     path.write_bytes(plain().shutdown(claude_sonnet_5=(2, 30_100, 14_000, 15_000, 17)).data())
     assert not check([str(path)]).result.problems

@@ -56,6 +56,12 @@ def test_name_at_end_of_long_log_is_found(tmp_path: Path) -> None:
     assert title_of(log(tmp_path / "log.jsonl", PROMPT, *filler, name)) == "Login"
 
 
+def test_title_may_follow_messages_of_document(tmp_path: Path) -> None:
+    message = {"id": "m", "type": "user", "timestamp": AT, "content": "Fix the login test"}
+    assert title_of(log(tmp_path / "session.json", {**GEMINI, "messages": [message], "summary": "Login"})) == "Login"
+    assert title_of(log(tmp_path / "session.json", {**GEMINI, "messages": [message]})) == "Fix the login test"
+
+
 def test_summary_of_another_session_is_not_the_title(tmp_path: Path) -> None:
     path = log(tmp_path / "log.jsonl", {"type": "summary", "summary": "Parent", "leafUuid": "u0"}, PROMPT)
     assert title_of(path) == "Fix the login test"

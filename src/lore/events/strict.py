@@ -92,7 +92,7 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
         result = function(*args, **kwargs)
         try:
             line = msgspec.json.encode(result)
-            decoded = lenient.decode_tolerating_surrogates(msgspec.json.Decoder(type(result)), line)
+            decoded = lenient.decode(type(result), line)
         except (ValueError, TypeError, RecursionError) as error:
             raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
         check_line(line, function.__name__)

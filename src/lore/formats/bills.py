@@ -20,10 +20,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
-import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
+from lore.model import lenient
 from lore.model.canonical import decode, encode
 from lore.model.events import ANSWERING, SUMMED_COUNTS, RecordedCost, Usage
 from lore.model.jsonslice import raw_members
@@ -162,7 +162,7 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
 
 
 _NO_LIFETIMES, _NO_COUNTS = _Lifetimes(), (None, None, None, None)
-_PLAIN = msgspec.json.Decoder(_PlainUsage)
+_PLAIN = lenient.DECODERS[_PlainUsage]
 
 
 def decode_usage(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | None:

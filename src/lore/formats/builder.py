@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -31,13 +31,16 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.documents import ElementCutter
 from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, problem
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_json, raw_members
+from lore.model.lenient import DECODERS
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
+T = TypeVar("T")
 STAND_IN = "line-"  # how the ids begin that records get from their place
 
 
@@ -72,6 +75,7 @@ class SessionBuilder:
         self.chain = e.MAIN  # the chain that it belongs to; the reader sets it
         self.agent: str | None = None  # the subagent that wrote it; the reader sets it
         self.is_started = False  # the header was emitted
+        self.misfits = set[str]()  # members of the record that `decode` left out
         self._reads: list[Read] = []  # emitted since the last `take`
 
     # records
@@ -97,12 +101,37 @@ class SessionBuilder:
                 self._reads = []
                 return None
             self.keep_malformed(error)
-        return self.take()
+        if self.misfits:
+            return self.take()
+        reads, self._reads = self._reads, []  # `take`, which costs a call
+        return reads
+
+    def decode(self, kind: type[T], data: bytes | Raw) -> T:
+        """Decode the record, or a part of it; raise ValueError if that is impossible.
+
+        An optional member of another type than `kind` has counts as missing, with a problem: agents change their logs.
+        """
+        try:
+            return DECODERS[kind].decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            return self.convert(kind, data)
+
+    def convert(self, kind: type[T], data: bytes | Raw) -> T:
+        """Do what `decode` does, slowly: keys may be in snake_case or camelCase."""
+        return lenient.convert(bytes(data), kind, self.misfits)
 
     def take(self) -> list[Read]:
-        """Return the reads emitted since the last call, and forget them."""
+        """Return the reads emitted since the last call, and forget them; report misfits."""
+        if self.misfits:
+            self.problem(Code.MALFORMED_RECORD, self.take_misfits())
         reads, self._reads = self._reads, []
         return reads
+
+    def take_misfits(self) -> str:
+        """Return a description of the record's misfits, empty without any, and forget them."""
+        description = lenient.describe_misfits(self.misfits) if self.misfits else ""
+        self.misfits.clear()
+        return description
 
     def emit(self, event: e.Event) -> None:
         """Emit an event at the place of the record."""
@@ -114,7 +143,9 @@ class SessionBuilder:
         self._reads.append(Read(Problem(code, message, line=line, byte=byte), line, byte, self.file))
 
     def keep_opaque(self, code: str, reason: str) -> None:
-        """Emit the whole record as an opaque event, and a problem with the reason."""
+        """Emit the whole record as an opaque event, and a problem with the reason, which may be its misfits."""
+        if self.misfits:
+            code, reason = Code.MALFORMED_RECORD, self.take_misfits()
         self.problem(code, f"{reason}; kept as opaque")
         self.emit(e.OpaqueEvent(record=Raw(self.line.data)))
 
@@ -328,6 +359,10 @@ class DocumentReader(LogReader):
     Its `recognises` gets the beginning of the file as it is.
     """
 
+    title_follows: ClassVar[bool] = (
+        False  # the session's title may follow the array: `handle_tail` is called at the end
+    )
+
     reads_arrays: ClassVar[bool] = False
     line_limit_factor: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
     longest: ClassVar[int] = ENTRY_BYTES
@@ -342,6 +377,9 @@ class DocumentReader(LogReader):
             self.session.keep_malformed(error)
         yield from self.session.take()
         yield from super()._read_array(records)
+        tail = records.read_tail() if self.title_follows else b""
+        if begin[:1] == b"{" and is_json(begin + tail):
+            yield from self.session.read_record(Line(1, 0, begin + tail), self.handle_tail) or ()
 
     @classmethod
     def first_members(cls, head: bytes) -> dict[str, bytes]:
@@ -350,4 +388,7 @@ class DocumentReader(LogReader):
         return (raw_members(first.data) if first is not None else None) or {}
 
     def handle_head(self, data: bytes) -> None:
-        """Report the document without its records, a JSON object whose list is empty; ValueError if it is malformed."""
+        """Report the document up to its records, a JSON object whose list is empty; ValueError if it is malformed."""
+
+    def handle_tail(self, data: bytes) -> None:
+        """Report the whole document without its records, after these; ValueError if it is malformed."""

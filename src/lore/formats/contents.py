@@ -21,11 +21,10 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-import orjson
 from msgspec import Struct
 
 from lore.formats.lines import too_much
-from lore.model.canonical import encode, text_of
+from lore.model.canonical import decode, encode, text_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, check_text, first_element, object_of, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES, INFLATION, ZSTD_WINDOW_BYTES
@@ -155,7 +154,7 @@ def unescape(raw: bytes) -> bytes:
 
 def _unescape_piece(raw: bytes) -> bytes:
     try:
-        return orjson.loads(raw).encode()
+        return decode(raw).encode()
     except (ValueError, AttributeError):
         return text_of(raw).encode("utf-8", "backslashreplace")
 
@@ -271,7 +270,7 @@ _BASED = pattern(rb'"(?:ey[JA]|ew[o0]|ZXZlbnQ|ZGF0YT|H4sI|KLUv)[A-Za-z0-9+/]{16,
 def _encode_buffer(raw: bytes) -> bytes:
     """Return a buffer of Node.js (a list of numbers) as base64 in JSON; empty for any other value."""
     try:
-        return encode(binascii.b2a_base64(bytes(orjson.loads(raw)), newline=False).decode())
+        return encode(binascii.b2a_base64(bytes(decode(raw)), newline=False).decode())
     except (ValueError, TypeError):
         return b""
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.model.deferred import pattern
+from lore.model.lenient import DECODERS
 from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 
 _BETWEEN = pattern(rb"[ \t\r\n,]*")
@@ -27,7 +28,7 @@ _BETWEEN_OBJECTS = pattern(rb'(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)
 
 
-_VALUE = msgspec.json.Decoder(msgspec.Raw)
+_VALUE = DECODERS[msgspec.Raw]
 _TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _ENDS = SPACE + b","
 _MARGIN = 64  # bytes of a line's beginning
@@ -135,6 +136,20 @@ class ElementCutter:
             if self.find_array():
                 return True
         return False
+
+    def read_tail(self) -> bytes:
+        """Return the rest of the document after the last element, from the array's `]` on; empty if it is too long.
+
+        `find_next` is possible afterwards.
+        """
+        depth, _, _ = _scan(self.begin or b"", 0, 0)
+        while self.is_whole:
+            _, end, is_over = _scan(self._data, self._at, depth)
+            if is_over:
+                return self._data[self._at : end]
+            if len(self._data) - self._at > BEGINNING_BYTES or not self._read_more():
+                break
+        return b""
 
     def _skip_to_object(self) -> bool:
         """Go to the next `{`; return False if a `}` precedes it, which ends an object around this document."""

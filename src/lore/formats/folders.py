@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.lines import TOO_DEEP, Line, is_crowded, placed, too_many
+from lore.model import lenient
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_deep
 from lore.model.limits import MEMBER_BYTES, RECORD_VALUES
@@ -97,7 +98,7 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
 
 def _decode_header(line: bytes) -> PackHeader | None:
     try:
-        header = msgspec.json.decode(line, type=PackHeader)
+        header = lenient.decode(PackHeader, line)
     except (ValueError, RecursionError):
         return None
     return header if 0 <= header.size <= MEMBER_BYTES else None

@@ -29,6 +29,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_deep, is_json, raw_members
+from lore.model.lenient import DECODERS
 from lore.model.limits import BEGINNING_BYTES, RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
@@ -36,7 +37,7 @@ from lore.model.turn import Exchange
 FEW_BYTES = 1024 * 1024  # a shorter record cannot hold too many values
 TOO_DEEP = f"nested more than {RECORD_LEVELS:,} levels deep"  # why a record is refused
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
-_VALUES = json.JSONDecoder()
+_VALUES = json.JSONDecoder()  # finds the end of a value with lone surrogates
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
 _OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _LIST = pattern(rb"\[[ \t\r\n]*+\{")
@@ -44,7 +45,7 @@ _CONTROLS = pattern(rb"\r\n|[\x01-\x1f]")
 _ESCAPES = {b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t"}
 _RECORD_OR_END = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _PADDING = SPACE + b"\0"
-_RAW = msgspec.json.Decoder(msgspec.Raw)
+_RAW = DECODERS[msgspec.Raw]
 _MALFORMED = pattern(r"\(byte (\d+)\)$")  # the end of msgspec's messages
 _NEAR = 3  # bytes after a record's brace: a stub that ends in a string is JSON up to the record's first quote
 _FEW_KEYS = 2  # an object inside a torn record may have up to this number of keys, all of them a record's

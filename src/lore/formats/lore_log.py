@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
-import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from lore.formats.base import Read, Yields
@@ -29,8 +28,6 @@ from lore.model.jsonslice import array, check_text, members_at, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.results.assemble import AssembledTurn, changes_of_reset
 from lore.model.turn import Prompt, Segment, Turn
-
-_DECODER = msgspec.json.Decoder(e.Event)
 
 
 class LoreLog(LineReader):
@@ -76,7 +73,7 @@ class LoreLog(LineReader):
 def event_of(data: bytes) -> e.Event | None:
     """Decode a line; None if it is not an event."""
     try:
-        event = _DECODER.decode(data)
+        event = lenient.DECODERS[e.Event].decode(data)
         check_text(data)  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
         try:
@@ -135,7 +132,6 @@ def _is_good_output(output: Raw) -> bool:
         return False
 
 
-_TURN = lenient.decoding(AssembledTurn)
 _OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
 
 
@@ -162,7 +158,7 @@ class AssembledLog(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         try:
             check_text(line.data)  # as above
-            record = _TURN(line.data)
+            record = lenient.decode(AssembledTurn, line.data)
         except (ValueError, RecursionError):
             return None
         return [self._read_turn(record, line)]

@@ -112,6 +112,8 @@ FORMATS: dict[str, Format] = {
         b'"surfaceOp"', fidelity="structural", system_prompt="yes", tools="yes"),
     "pi": _log("agents.pi:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"', b'"parentId"',
         b'"cacheRead"', b'"toolResult"'),
+    "opencode-run": _log("agents.opencode:OpenCodeRun", "what `opencode run --format json` prints",
+        compaction="no", members=frozenset(("type", "timestamp", "sessionID"))),
     "opencode": _log("agents.opencode:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"', document=True),
     "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",
         "yes", "some", members=frozenset(("turn", "chain"))),

@@ -61,8 +61,8 @@ class Parts(Generic[K]):
 
     def __init__(self, kinds: Any, texts: Mapping[type, Callable[[Any], Raw]]) -> None:
         several: Any = list[kinds]
-        self._all: Callable[[bytes | Raw], list[K]] = msgspec.json.Decoder(several).decode
-        self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(kinds)
+        self._all: Callable[[bytes | Raw], list[K]] = lenient.DECODERS[several].decode
+        self._kinds = kinds
         self._texts = texts
 
     def decode(self, content: bytes | Raw) -> Sequence[K | RawBlock]:
@@ -84,7 +84,7 @@ class Parts(Generic[K]):
 
     def _decode_part(self, raw: bytes) -> K | RawBlock:
         try:
-            part = lenient.decode_tolerating_surrogates(self._one, raw)
+            part = lenient.decode(self._kinds, raw)
         except (ValueError, RecursionError):
             return RawBlock(Raw(raw))
         config, fields = part.__struct_config__, {"type", *part.__struct_fields__}
@@ -93,12 +93,8 @@ class Parts(Generic[K]):
         return part if not has_unknown and self.are_sound((part,)) else RawBlock(Raw(raw))
 
 
-_TEXT = msgspec.json.Decoder(str)
-_TIME = msgspec.json.Decoder(int | float | str)
-_COUNT = msgspec.json.Decoder(int)
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_LIST = msgspec.json.Decoder(list[Raw])
-_BLOCK = msgspec.json.Decoder(_TextValue)
+_TEXT, _TIME, _COUNT = lenient.DECODERS[str], lenient.DECODERS[int | float | str], lenient.DECODERS[int]
+_OBJECT = lenient.DECODERS[dict[str, Raw]]
 
 
 def opens(raw: Raw | bytes) -> str:
@@ -169,7 +165,7 @@ def parts_in(content: Raw, read: Callable[[Raw], T]) -> tuple[T | TextBlock, ...
         case '"':
             return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
         case "[":
-            return tuple([read(raw) for raw in lenient.decode_tolerating_surrogates(_LIST, content)])
+            return tuple([read(raw) for raw in lenient.decode(list[Raw], content)])
         case "n":
             return ()
         case _:
@@ -184,7 +180,7 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
 def block_in(raw: Raw) -> Block:
     """Return a text block as text, and any other block unchanged."""
     try:
-        block = lenient.decode_tolerating_surrogates(_BLOCK, raw)
+        block = lenient.decode(_TextValue, raw)
     except ValueError:
         block = _TextValue()
     return TextBlock(block.text) if (block.type in _TEXTS and opens(block.text) == '"') else RawBlock(Raw(bytes(raw)))

@@ -71,7 +71,8 @@ def _title_in(path: str) -> str:
     data = opened.data if is_whole else _beginning_and_end(path, opened.data, lambda: _is_telling(prompts[True]))
     reader, opened = choose_reader(path, opened._replace(data=data))
     recording = Recording(path, reader, opened.data, Problems(), Options())
-    is_short = is_whole or not recording.events  # requests have no name, and that of a document comes first
+    # Requests have no name; that of a document comes first, unless its reader says otherwise.
+    is_short = not recording.events or (is_whole and not getattr(reader, "title_follows", False))
     if not recording.events:
         from lore.recording.request_session import session_of  # noqa: PLC0415 - slow to import, and few need it
 

@@ -22,7 +22,6 @@ from functools import cached_property
 from hashlib import sha256
 from io import BufferedReader
 
-import msgspec
 from filelock import Timeout
 from msgspec import Raw
 from msgspec.structs import replace
@@ -49,7 +48,6 @@ from lore.store.lines import NOTHING, SEED, count_activity, digest_lines, digest
 
 _BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-4"}'
 _END_MARK = _END[-9:]  # of a record that lost other bytes, too
-_DECODER = msgspec.json.Decoder(Saved)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLANK = b" \t\r"
 _LAST_EVENT = 1 << 62  # a number that no event has
@@ -155,7 +153,7 @@ def _parse_record(line: bytes) -> Saved | None:
     if not (line.startswith(_BEGIN) and line.endswith(_END)):
         return None
     try:
-        record = lenient.decode_tolerating_surrogates(_DECODER, line[: -len(_END)] + b"}")
+        record = lenient.decode(Saved, line[: -len(_END)] + b"}")
     except (ValueError, RecursionError):
         return None
     is_whole = record.size >= 0 and record.after > 0 and _DIGEST.fullmatch(record.base)

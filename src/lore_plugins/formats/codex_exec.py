@@ -29,7 +29,7 @@ from lore.formats import (
     text_in,
     usage_with_cached_input,
 )
-from lore.model import MAIN, NULL, RUN, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, members_at
+from lore.model import MAIN, NULL, RUN, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, members_at
 
 # Types of items that are calls of tools: the tool's name, and the members that are its arguments.
 _CALLS = {
@@ -54,9 +54,6 @@ class _ExecRecord(Struct, frozen=True, gc=False):  # its type decides which fiel
     thread_id: str = ""
     item: dict[str, Raw] = {}
     usage: _ExecUsage | None = None
-
-
-decode_exec = lenient.decoding(_ExecRecord)
 
 
 class CodexExec(PrintedRun):
@@ -88,7 +85,8 @@ class CodexExec(PrintedRun):
         return False
 
     def handle(self, data: bytes) -> None:
-        record, session = decode_exec(data), self.session
+        session = self.session
+        record = session.decode(_ExecRecord, data)
         session.chain = self._chain
         session.start_session(record.thread_id, dialect="openai-responses")
         match record.type:

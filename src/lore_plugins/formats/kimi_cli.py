@@ -41,14 +41,11 @@ from lore.model import (
     UserMessage,
     encode,
     is_absent,
-    lenient,
     members_at,
     text_of,
 )
 from lore.model import events as e
 from lore_plugins.formats.kimi_wire import CLIENT, KimiCliRecord, KimiMark, WireLog
-
-decode = lenient.decoding(KimiCliRecord)
 
 WIRE = "wire.jsonl"  # the screen's log
 _NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
@@ -279,7 +276,7 @@ class KimiCli(LogReader):
         return members.get("role") in _NOTES
 
     def handle(self, data: bytes) -> None:
-        record = decode(data)
+        record = self.session.decode(KimiCliRecord, data)
         if record.role is None:
             self._wire.read(record)
         else:

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from lore.formats import SessionBuilder, result_of, stamp_of, text_in
 from lore.formats import kimi_content as kimi
-from lore.model import NULL, AssistantMessage, Code, Item, Sign, TextBlock, UserMessage, encode, lenient
+from lore.model import NULL, AssistantMessage, Code, Item, Sign, TextBlock, UserMessage, encode
 from lore.model import events as e
 
 
@@ -47,10 +47,6 @@ class _KimiCliPayload(Struct, frozen=True, gc=False):
     parent_tool_call_id: str | None = None
     task_tool_call_id: str | None = None
     event: _KimiCliEnvelope | None = None
-
-
-payload_of = lenient.decoding(_KimiCliPayload)
-decode_call = lenient.decoding(kimi.KimiCall)
 
 
 class KimiMark(Struct, gc=False, omit_defaults=True):
@@ -124,11 +120,11 @@ class WireLog:
                     self._begin_answer(chain)
                     self._add_item(AssistantMessage(session.line_id, blocks=blocks, response_id=chain.response))
             case "ToolCall" if self._has_messages:
-                call = decode_call(event.payload)
+                call = session.decode(kimi.KimiCall, event.payload)
                 self._begin_answer(chain)
                 self._add_item(kimi.call_of(call, session.line_id, chain.response))
             case "ToolResult" if self._has_messages:
-                payload = payload_of(event.payload)
+                payload = session.decode(_KimiCliPayload, event.payload)
                 value = payload.return_value or {}
                 text, has_failed = text_in(value.get("message", NULL)), bytes(value.get("is_error", NULL)) == b"true"
                 note, blocks = f"ERROR: {text}" if has_failed else text, kimi.blocks_of(value.get("output", NULL))
@@ -144,13 +140,13 @@ class WireLog:
             case "StepRetry":
                 self._add_mark(KimiMark("signal", session.at, name="api-error"))
             case "StatusUpdate":
-                self._read_status(chain, payload_of(event.payload))
+                self._read_status(chain, session.decode(_KimiCliPayload, event.payload))
             case "CompactionBegin" | "CompactionEnd":
                 chain.prompts = []  # the command that requested it
                 kind = "compacting" if event.type == "CompactionBegin" else "compacted"
                 self._add_mark(KimiMark(kind, session.at, name="manual" if chain.is_compacting else "auto"))
             case "SubagentEvent":
-                payload = payload_of(event.payload)
+                payload = session.decode(_KimiCliPayload, event.payload)
                 inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
                 if payload.agent_id is None and inner is not None and inner.type != event.type:
                     session.chain = f"agent-{call or session.chain}"
@@ -160,7 +156,8 @@ class WireLog:
                     session.keep_unknown("unknown event type", kind)
 
     def _read_prompt(self, chain: _WireChain, event: _KimiCliEnvelope) -> None:
-        session, content = self._session, payload_of(event.payload).user_input
+        session = self._session
+        content = session.decode(_KimiCliPayload, event.payload).user_input
         chain.is_compacting = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._has_messages:
             return
@@ -209,7 +206,7 @@ class WireLog:
                 modes = ("plan", "default") if before else ("default", "plan")
                 mark = KimiMark("signal", session.at, name="permission-mode", before=modes[0], after=modes[1])
                 self._add_mark(mark)
-        if payload.token_usage is None:
+        if not payload.token_usage:
             return
         name = payload.message_id or ""
         dialect = next((api for begin, api in _DIALECTS.items() if name.startswith(begin)), self.dialect)

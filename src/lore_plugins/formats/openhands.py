@@ -21,7 +21,6 @@ from datetime import datetime
 from itertools import islice
 from typing import ClassVar
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -59,11 +58,8 @@ from lore.model import (
     ToolCall,
     UserMessage,
     array,
-    cut_masked,
     encode,
     is_absent,
-    lenient,
-    mask_credentials,
     members_at,
 )
 from lore.model import events as e
@@ -154,13 +150,7 @@ class _OpenHandsMetrics(Struct, frozen=True, gc=False):  # the usage of all requ
 class _OpenHandsState(Struct, frozen=True, gc=False):
     id: str = ""
     agent: dict[str, Raw] | None = None  # its `kind`, and the configured model in `llm`
-    stats: dict[str, dict[str, Raw]] | None = None  # usage by use of the model, as `usage_to_metrics`
-
-
-decode_event = lenient.decoding(_OpenHandsEvent)
-decode_state = lenient.decoding(_OpenHandsState)
-decode_metrics = lenient.decoding(_OpenHandsMetrics)
-_METADATA = msgspec.json.Decoder(_OpenHandsMetadata)
+    stats: dict[str, dict[str, _OpenHandsMetrics]] | None = None  # usage by use of the model, as `usage_to_metrics`
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
@@ -195,11 +185,11 @@ def thoughts_of(message: _OpenHandsMessage | _OpenHandsEvent) -> Iterator[Block]
         yield RawBlock(Raw(item_json), "openai-responses")
 
 
-def output_of(observation: _Observation, extended: Raw) -> Raw:
+def output_of(session: SessionBuilder, observation: _Observation, extended: Raw) -> Raw:
     """Return a result as the model gets it; a terminal's output is surrounded by its data about the command."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
-        members = lenient.decode_tolerating_surrogates(_METADATA, observation.metadata)
+        members = session.decode(_OpenHandsMetadata, observation.metadata)
         text = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
         lines = (
             f"[Current working directory: {members.working_dir}]" if members.working_dir else "",
@@ -288,9 +278,10 @@ class OpenHands(PackReader):
 
     def _handle(self, data: bytes) -> None:
         if self.session.file == STATE:
-            self._read_state(decode_state(data))
+            self._read_state(self.session.decode(_OpenHandsState, data))
             return
-        event, session = decode_event(data), self.session
+        session = self.session
+        event = session.decode(_OpenHandsEvent, data)
         stamp = event.timestamp
         session.at = None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
         if event.kind in _SILENT:
@@ -307,7 +298,7 @@ class OpenHands(PackReader):
                 self._read_answer(event, blocks, event.tool_call or _OpenHandsCall())
             case "ObservationEvent":
                 observation = event.observation or _Observation()
-                self._add_result(event, output_of(observation, event.extended_content))
+                self._add_result(event, output_of(session, observation, event.extended_content))
             case "UserRejectObservation" | "AgentErrorEvent":
                 rejection = Raw(encode(f"Action rejected: {event.rejection_reason}"))
                 self._add_result(event, event.error if opens(event.error) == '"' else rejection)
@@ -330,14 +321,8 @@ class OpenHands(PackReader):
         agent = state.agent or {}
         self._session_id, self._counts_cached = state.id, not text_in(agent.get("kind", NULL)).startswith("ACP")
         self._model = text_at(members_at(agent, "llm"), "model") or None
-        for use, raw in (state.stats or {}).get("usage_to_metrics", {}).items():
+        for use, metrics in (state.stats or {}).get("usage_to_metrics", {}).items():
             if use.startswith(_SUBAGENTS):
-                continue
-            try:
-                metrics = decode_metrics(raw)
-            except ValueError as error:
-                reason = f"usage of {mask_credentials(use)[:40]!r} is skipped: {cut_masked(str(error), 120)}"
-                self.session.problem(Code.MALFORMED_RECORD, reason)
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:

@@ -47,7 +47,6 @@ from lore.model import (
     TextBlock,
     ThinkingBlock,
     UserMessage,
-    lenient,
     mask_credentials,
     members_at,
 )
@@ -71,10 +70,6 @@ class _SweStep(Struct, frozen=True):
     query: list[Raw] | None = None
 
 
-decode_step = lenient.decoding(_SweStep)
-decode_message = lenient.decoding(_SweMessage)
-
-
 class SweAgent(DocumentReader):
     """Reader of SWE-agent's trajectories."""
 
@@ -95,8 +90,8 @@ class SweAgent(DocumentReader):
         return begin[:1] == b"{" and all(word in head for word in _WORDS) and array_at(head, cls.paths) >= 0
 
     def handle(self, data: bytes) -> None:
-        step = decode_step(data)
-        query = [decode_message(bytes(raw)) for raw in step.query or ()]
+        step = self.session.decode(_SweStep, data)
+        query = [self.session.decode(_SweMessage, raw) for raw in step.query or ()]
         has_query = bool(query) and bool(query[0].role)
         is_head = has_query and query[0].role == "system" and opens(query[0].content) in ('"', "[")
         self.session.start_session(dialect="openai-chat", system=query[0].content if is_head else NULL)
@@ -216,10 +211,6 @@ class _MiniMessage(Struct, frozen=True):  # a message, or a response or a result
     usage: Raw = NULL
 
 
-decode_mini_message = lenient.decoding(_MiniMessage)
-_ITEMS = msgspec.json.Decoder(list[Raw])
-
-
 class MiniSweAgent(DocumentReader):
     """Reader of mini-swe-agent's trajectories."""
 
@@ -245,7 +236,8 @@ class MiniSweAgent(DocumentReader):
         self._model = text_at(members_at(info, "config", "model"), "model_name") or None
 
     def handle(self, data: bytes) -> None:
-        message, session = decode_mini_message(data), self.session
+        session = self.session
+        message = session.decode(_MiniMessage, data)
         extra = message.extra or _MiniExtra()
         session.at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
         if not session.is_started:
@@ -290,7 +282,7 @@ class MiniSweAgent(DocumentReader):
     def _read_response(self, message: _MiniMessage, uuid: str) -> None:
         session = self.session
         session.start_turn(None)
-        for number, raw in enumerate(lenient.decode_tolerating_surrogates(_ITEMS, message.output)):
+        for number, raw in enumerate(session.decode(list[Raw], message.output)):
             item, name = members_at(raw), f"{uuid}.{number}"
             kind = text_at(item, "type")
             if kind == "function_call":

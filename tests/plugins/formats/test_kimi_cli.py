@@ -179,7 +179,6 @@ HOSTILE = (
     {"timestamp": 1},
     {"role": "of the future", "content": 5},
     {"role": "user", "content": 5},
-    {"role": "assistant", "content": "", "tool_calls": 5},
     {"role": 5},
     {},
 )

@@ -31,7 +31,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -128,8 +127,6 @@ class _TaskNotes(Struct, frozen=True, gc=False, rename={"parent": "parentTaskId"
 
 # Counts of a message of the command line, whose input is the whole prompt.
 _METRICS = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-RECORD = msgspec.json.Decoder(_ClineRecord)
-_API_REQUEST = msgspec.json.Decoder(_ApiRequest)
 
 
 def is_environment(block: Block) -> bool:
@@ -236,7 +233,7 @@ class Cline(DocumentReader):
         self._session_id = text_at(members, "sessionId")
 
     def handle(self, data: bytes) -> None:
-        self._read_record(lenient.decode_tolerating_surrogates(RECORD, data))
+        self._read_record(self.session.decode(_ClineRecord, data))
 
     def _read_record(self, record: _ClineRecord) -> None:
         session, is_message, kind = self.session, record.role in _ROLES, record.say or record.ask or ""
@@ -300,7 +297,7 @@ class Cline(DocumentReader):
         self._end_request(record)
         session, info = self.session, record.model_info or {}
         try:
-            counts = _API_REQUEST.decode(text_in(record.text) or "{}")
+            counts = session.decode(_ApiRequest, (text_in(record.text) or "{}").encode())
         except ValueError:
             counts = _ApiRequest()
             session.problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
@@ -469,7 +466,7 @@ class ClineTask(PackReader):
         notes = dict.fromkeys((HISTORY, METADATA), _TaskNotes())  # a file that cannot be read has none
         for name in notes:
             with suppress(ValueError, RecursionError):
-                notes[name] = msgspec.json.decode(files.get(name, b""), type=_TaskNotes)
+                notes[name] = lenient.decode(_TaskNotes, files.get(name, b""), set())
         expected_cuts = sum(bool(record.context_condense or record.context_truncation) for _, record, _ in screen)
         reader = Cline(notes[HISTORY].id or "", notes[HISTORY].parent, notes[METADATA].model_usage)
         return problems + reader.read_task(_merge(screen, messages), expected_cuts)
@@ -479,11 +476,14 @@ def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed
     """Yield the records of the file `name` in its order; append problems of other elements to `problems`."""
     elements = ElementCutter([data], ("",), MEMBER_BYTES)
     for line in elements:
+        misfits = set[str]()
         try:
-            yield name, RECORD.decode(line.data), line
+            yield name, lenient.decode(_ClineRecord, line.data, misfits), line
         except (ValueError, RecursionError) as error:
             reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
             problems += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])
+        if misfits:
+            problems += in_file(name, [problem(Code.MALFORMED_RECORD, lenient.describe_misfits(misfits), line)])
     if elements.begin is not None and not elements.is_whole:
         torn = problem(Code.TORN_LAST_LINE, "the document ends before its list does", elements.place)
         problems += in_file(name, [torn])

@@ -24,7 +24,6 @@ from lore.formats.contents import build_array
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import count_in, text_at, text_in
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import array, members_at
 from lore.model.state import Sign
@@ -55,7 +54,6 @@ class _DshMessage(Struct, frozen=True, gc=False, rename="camel"):  # or an event
     is_error: bool | None = None
 
 
-_RECORD, _MESSAGE = lenient.decoding(_DshRecord), lenient.decoding(_DshMessage)
 _ENDS = {"error": "api-error", "aborted": "interrupt"}  # signals, by the reason of a turn's end
 
 
@@ -83,7 +81,8 @@ class DeepSeekHarness(LogReader):
         return record.keys() >= {"type", "seq", "time", "data"} and "/" in text_at(record, "type")
 
     def handle(self, data: bytes) -> None:
-        record, session = _RECORD(data), self.session
+        session = self.session
+        record = session.decode(_DshRecord, data)
         session.at = values.stamp_at(record.created_at if record.time is None else record.time)
         parent = record.parent_session
         session.start_session(record.id, at=session.at, dialect="openai-chat", parent_session_id=parent)
@@ -97,8 +96,9 @@ class DeepSeekHarness(LogReader):
             self._read_note(record, members_at(record.data))
 
     def _read_surface(self, record: _DshRecord) -> None:
-        outer = _MESSAGE(bytes(record.data))
-        message = outer if is_absent(outer.message) else _MESSAGE(bytes(outer.message))  # before the first release
+        outer = self.session.decode(_DshMessage, record.data)
+        is_plain = is_absent(outer.message)  # since the first release
+        message = outer if is_plain else self.session.decode(_DshMessage, outer.message)
         place = self._place(record)
         if record.type in ("user/message", "developer/message"):
             self._read_message(record, message, place)

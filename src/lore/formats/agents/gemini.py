@@ -32,7 +32,6 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import arguments_of
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage
@@ -87,9 +86,6 @@ class _GeminiChanges(Struct, frozen=True, gc=False, rename="camel"):  # the cont
     summary: str | None = None  # the title of the chat
 
 
-decode = lenient.decoding(_GeminiRecord)
-
-
 @dataclass(slots=True)
 class _GeminiMessage:
     text: int  # digest of its blocks
@@ -115,6 +111,7 @@ class GeminiCli(LogReader):
     def __init__(self) -> None:
         super().__init__()
         self._chain = e.MAIN
+        self._title: str | None = None
         self._messages: dict[str, _GeminiMessage] = {}  # the history by id, in order
         self._merged: dict[str, str] = {}  # messages that are part of another one, by id
         self._callers: dict[str, str] = {}  # the message of each call
@@ -130,15 +127,15 @@ class GeminiCli(LogReader):
         return has_names and "messages" not in header
 
     def handle(self, data: bytes) -> None:
-        record, session = decode(data), self.session
+        session = self.session
+        record = session.decode(_GeminiRecord, data)
         session.at, session.chain = record.timestamp, self._chain
         if record.rewind_to is not None:
             self._rewind_to(record.rewind_to)
         elif record.id is not None:
             self._read_message(record)
         elif (changes := record.changes) is not None:
-            if changes.summary:
-                session.emit(e.SessionChanged(title=changes.summary, chain=self._chain, at=session.at))
+            self._name_chat(changes.summary)
             if changes.messages is not None:
                 self._replace_history(changes.messages)
             elif changes.session_id is not None:
@@ -155,10 +152,17 @@ class GeminiCli(LogReader):
     def _start_chat(self, header: _GeminiRecord) -> None:
         session, session_id = self.session, header.session_id or ""
         if not session.is_started:
+            self._title = header.summary or None
             self._chain = f"agent-{session_id}" if header.kind == "subagent" else e.MAIN
-            title = header.summary or None
-            session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain, title=title)
+            session.start_session(
+                session_id, at=header.start_time, dialect="gemini", chain=self._chain, title=self._title
+            )
         session.chain = self._chain
+
+    def _name_chat(self, title: str | None) -> None:
+        if title and title != self._title:
+            self._title = title
+            self.session.emit(e.SessionChanged(title=title, chain=self._chain, at=self.session.at))
 
     def _read_message(self, record: _GeminiRecord) -> None:
         self.session.at = record.timestamp
@@ -374,6 +378,7 @@ class GeminiCliDocument(DocumentReader, GeminiCli):
 
     name: ClassVar[str] = "gemini-cli-json"
     paths: ClassVar[tuple[str, ...]] = (".messages",)
+    title_follows: ClassVar[bool] = True
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -384,7 +389,10 @@ class GeminiCliDocument(DocumentReader, GeminiCli):
         return is_sorted and cls.first_members(head).keys() >= {"id", "timestamp", "type", "content"}
 
     def handle_head(self, data: bytes) -> None:
-        self._start_chat(decode(data))
+        self._start_chat(self.session.decode(_GeminiRecord, data))
+
+    def handle_tail(self, data: bytes) -> None:
+        self._name_chat(self.session.decode(_GeminiRecord, data).summary)
 
     def handle(self, data: bytes) -> None:
-        self._read_message(decode(data))
+        self._read_message(self.session.decode(_GeminiRecord, data))

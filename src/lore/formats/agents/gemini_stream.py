@@ -21,7 +21,6 @@ from lore.formats.builder import LogReader
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import call_item, opens, text_at
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import members_at
 from lore.model.state import Sign
@@ -58,9 +57,6 @@ class _StreamRecord(Struct, frozen=True, gc=False):  # its type decides which fi
     output: Raw = NULL
     error: dict[str, Raw] | None = None  # of a call, with a `message`
     stats: _StreamStats | None = None
-
-
-decode_stream = lenient.decoding(_StreamRecord)
 
 
 class PrintedRun(LogReader):
@@ -136,7 +132,8 @@ class GeminiStream(PrintedRun):
         return False
 
     def handle(self, data: bytes) -> None:
-        record, session = decode_stream(data), self.session
+        session = self.session
+        record = session.decode(_StreamRecord, data)
         session.at = record.timestamp
         session.start_session(record.session_id, at=session.at, dialect="gemini")
         match record.type:

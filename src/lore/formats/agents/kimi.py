@@ -166,7 +166,6 @@ class KimiCode(LogReader):
 
     name: ClassVar[str] = "kimi-code"
     unseen: ClassVar[str] = "the schemas of tools (before protocol 1.4), and the system prompt unless it is recorded"
-    _decode = staticmethod(lenient.decoding(_KimiCodeRecord))
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,7 +187,8 @@ class KimiCode(LogReader):
         return False
 
     def handle(self, data: bytes) -> None:
-        record, session = self._decode(data), self.session
+        session = self.session
+        record = session.decode(_KimiCodeRecord, data)
         session.at = stamp_of(record.created_at if items.is_absent(record.time) else record.time)
         session.start_session(at=session.at, dialect="openai-chat")
         match record.type:

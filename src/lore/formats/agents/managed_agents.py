@@ -26,7 +26,6 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import arguments_of, blocks_in, result_of, split_content, text_in
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import array, members_at, raw_members
 from lore.model.state import Sign
@@ -74,7 +73,6 @@ class _ManagedEvent(Struct, frozen=True, gc=False):
 
 _FIRST = 8  # records: one may be the session, others may be damaged
 _EVENT = re.compile(rb'"type"\s*:\s*"(?:user|system|agent|session|span)\.[a-z_.]+"')
-decode = lenient.decoding(_ManagedEvent)
 
 
 class ManagedAgents(LogReader):
@@ -100,13 +98,13 @@ class ManagedAgents(LogReader):
         return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
 
     def handle(self, data: bytes) -> None:
-        event = decode(data)
+        event = self.session.decode(_ManagedEvent, data)
         if event.data is not None and not event.type:
             page = self.session.line
             for piece in map(bytes, event.data):
                 self.session.line = Line(page.number, page.byte, piece)
                 try:
-                    self._read_event(decode(piece))
+                    self._read_event(self.session.decode(_ManagedEvent, piece))
                 except ValueError as error:
                     self.session.keep_malformed(error)
         else:

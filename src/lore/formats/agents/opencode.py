@@ -12,7 +12,7 @@ the `tools` map or the system prompt of a user's message changes, a part of the 
 hold: neither the system prompt nor schemas of tools are in it.
 
 Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn
-2026.
+2026; of printed runs, public descriptions with examples of versions 1.1 to 1.18.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import recorded_dollars, synthetic_response_id, usage_without_cached_input
 from lore.formats.builder import DocumentReader
 from lore.formats.http import visible_value
+from lore.formats.lines import nonblank_lines
 from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_at, text_in
 from lore.model import events as e
-from lore.model import items, lenient
+from lore.model import items
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.events import Usage
@@ -41,7 +42,7 @@ from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded_names
 
 
-class _Time(Struct, frozen=True, gc=False):  # in ms since 1970
+class _OpenCodeTime(Struct, frozen=True, gc=False):  # in ms since 1970
     created: Raw = items.NULL
     completed: Raw = items.NULL
     end: Raw = items.NULL
@@ -73,7 +74,7 @@ class _OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "provider
     response_model: str | None = None
     agent: str | None = None
     model: Raw = items.NULL  # of a prompt: the model and its variant, which is the effort
-    time: _Time = _Time()
+    time: _OpenCodeTime = _OpenCodeTime()
     tokens: _OpenCodeTokens | None = None
     cost: Raw = items.NULL  # of all steps, in US dollars, by the client's own prices
     error: dict[str, Raw] | None = None  # why a response is not whole, by its `name`
@@ -87,14 +88,15 @@ class _OpenCodeState(Struct, frozen=True, gc=False):
     input: Raw = items.NULL
     output: Raw = items.NULL
     error: Raw = items.NULL
-    time: _Time | None = None
+    time: _OpenCodeTime | None = None
     attachments: list[_OpenCodePart] | None = None
 
 
 # A part of a message; its type decides which fields it has.
-class _OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
+class _OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID", "message_id": "messageID"}):
     type: str = ""
     id: str = ""
+    message_id: str = ""
     text: Raw = items.NULL
     ignored: bool | None = None
     synthetic: bool | None = None
@@ -134,12 +136,10 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     parent: str | None = None
     version: str = ""
     title: Raw = items.NULL
-    time: _Time = _Time()
+    time: _OpenCodeTime = _OpenCodeTime()
     revert: dict[str, Raw] | None = None  # its `messageID`: the first message that was taken back
 
 
-decode_record = lenient.decoding(_OpenCodeRecord)
-_SESSION = msgspec.json.Decoder(OpenCodeSession)
 DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
 SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))  # parts that no model sees
 _URL_KEPT = 2_000  # characters of a file's address
@@ -281,7 +281,7 @@ class OpenCode(DocumentReader):
         return first.keys() >= {"info", "parts"} and b'"sessionID"' in first["info"]
 
     def handle_head(self, data: bytes) -> None:
-        info = _SESSION.decode(members_at(data).get("info", b"{}"))
+        info = self.session.decode(OpenCodeSession, members_at(data).get("info", b"{}"))
         self.client = f"opencode {info.version}".rstrip()
         self.reverted_from = text_in((info.revert or {}).get("messageID", items.NULL))
         title = text_in(info.title)
@@ -292,7 +292,11 @@ class OpenCode(DocumentReader):
     def handle(self, data: bytes) -> None:
         if not self.session.is_started:  # the document's own information is malformed
             self.handle_head(b"{}")
-        record = drop_ambiguous_ids(decode_record(data), self.session.line_id, self.message_ids)
+        self._read_message(self.session.decode(_OpenCodeRecord, data))
+
+    def _read_message(self, record: _OpenCodeRecord) -> None:
+        """Report a message to the session."""
+        record = drop_ambiguous_ids(record, self.session.line_id, self.message_ids)
         info = record.info
         if self.reverted_at is None and self.reverted_from and info.id == self.reverted_from:
             self.reverted_at = len(self.session.history)
@@ -411,7 +415,7 @@ class OpenCode(DocumentReader):
 
     def _add_result(self, call_id: str, state: _OpenCodeState) -> str | None:
         """Emit the result of a tool that has ended, add a pruned output to `self.pruned`; return when it ended."""
-        session, time, has_failed = self.session, state.time or _Time(), state.status == "error"
+        session, time, has_failed = self.session, state.time or _OpenCodeTime(), state.status == "error"
         session.at = stamp_of(time.end)
         attachments = [file for file in state.attachments or () if file.type == "file"]
         if has_failed or state.status == "completed":
@@ -475,3 +479,61 @@ class OpenCode(DocumentReader):
             tail = [message for message in session.history[first:] if message.name != marker.id]
             uuid, trigger = f"{marker.id}:summary", marker.trigger
             session.compact(uuid, tail, trigger=trigger, pre_tokens=self.prompt_size, summary=summary)
+
+
+_RUN_TYPES = frozenset(("step_start", "text", "reasoning", "tool_use", "step_finish"))
+
+
+# What `opencode run --format json` prints on a line. A step begins with `step_start`, has its text, reasoning and tools
+# with their results, and ends with `step_finish`, which counts its tokens. Neither prompts nor the model are printed.
+class _RunLine(Struct, frozen=True, gc=False, rename={"session_id": "sessionID"}):
+    type: str
+    timestamp: Raw = items.NULL
+    session_id: str = ""
+    part: _OpenCodePart | None = None
+    error: dict[str, Raw] | None = None
+
+
+class OpenCodeRun(OpenCode):
+    """Reader of the output of `opencode run --format json`."""
+
+    name: ClassVar[str] = "opencode-run"
+    paths: ClassVar[tuple[str, ...]] = ("",)
+    reads_arrays: ClassVar[bool] = True
+    unseen: ClassVar[str] = "prompts of the user, the system prompt, the schemas of tools and the name of the model"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[_OpenCodePart] = []  # of the step under way
+        self._begun = self._ended = items.NULL  # when its first and its last part were printed
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        record = members_at(next(nonblank_lines(head), b""))
+        part = members_at(record, "part")
+        return text_at(record, "type") in _RUN_TYPES and part.keys() >= {"type", "messageID"} and "sessionID" in record
+
+    def handle(self, data: bytes) -> None:
+        record, session = self.session.decode(_RunLine, data), self.session
+        session.at = stamp_of(record.timestamp)
+        session.start_session(record.session_id, at=session.at)
+        self._begun, self._ended = self._begun if self._parts else record.timestamp, record.timestamp
+        if record.part is not None and record.type in _RUN_TYPES:
+            self._parts.append(record.part)
+            if record.type == "step_finish":
+                self._end_step()
+        elif record.error is not None:
+            self._end_step(record.error)
+        else:
+            session.keep_unknown("unknown record type", record.type)
+
+    def finish(self) -> None:
+        self._end_step()
+
+    def _end_step(self, error: dict[str, Raw] | None = None) -> None:
+        """Report the step under way as the response that the client keeps for it."""
+        parts, self._parts = self._parts, []
+        if parts or error is not None:
+            name = parts[0].message_id if parts else ""
+            time = _OpenCodeTime(created=self._begun, completed=self._ended)
+            self._read_message(_OpenCodeRecord(_OpenCodeInfo(name, "assistant", time=time, error=error), parts))

@@ -29,12 +29,14 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from lore.formats.agents import pi_records as records
+from lore.formats.agents.pi_records import PiEntry
 from lore.formats.bills import synthetic_response_id
 from lore.formats.builder import LogReader
 from lore.formats.http import visible_value
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import count_in, stamp_at, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, UserMessage, is_absent
 from lore.model.jsonslice import members_at
@@ -121,7 +123,7 @@ class Pi(LogReader):
         return False
 
     def handle(self, data: bytes) -> None:
-        entry = records.decode_entry(data)
+        entry = self.session.decode(PiEntry, data)
         self.session.at = entry.timestamp
         if entry.type == "title":
             self.title = text_in(entry.title)
@@ -131,7 +133,7 @@ class Pi(LogReader):
             self.session.start_session(at=entry.timestamp, title=self.title or None)
             self._add_entry(entry, data)
 
-    def _read_header(self, entry: records.PiEntry) -> None:
+    def _read_header(self, entry: PiEntry) -> None:
         if self.has_header:
             self.session.problem(Code.BAD_HEADER, "a second session in the same file; read as part of the first")
         self.has_header = True
@@ -145,7 +147,7 @@ class Pi(LogReader):
 
     # the tree
 
-    def _add_entry(self, entry: records.PiEntry, data: bytes) -> None:
+    def _add_entry(self, entry: PiEntry, data: bytes) -> None:
         message = entry.message
         # a redactor's placeholder identifies nothing
         if entry.id is not None and (entry.id == entry.parent_id or not _is_id(entry.id)):
@@ -179,7 +181,7 @@ class Pi(LogReader):
         else:
             self._show(node, entry)
 
-    def _parent_of(self, entry: records.PiEntry, leaf: _Node | None) -> _Node | None:
+    def _parent_of(self, entry: PiEntry, leaf: _Node | None) -> _Node | None:
         if entry.parent_id is UNSET or (leaf is not None and entry.parent_id == leaf.id):
             return leaf
         if entry.parent_id is None:
@@ -215,7 +217,7 @@ class Pi(LogReader):
         self._hide_all()  # append again all since the last remaining compaction or reset
         at = max((node.depth for node in self.path if node.is_boundary), default=-1)
         if at >= 0 and self.path[at].kind == "compaction":
-            entry = records.decode_entry(self.path[at].line)
+            entry = lenient.decode(PiEntry, self.path[at].line, set())
             now, self.session.at = self.session.at, entry.timestamp
             self._compact(self.path[at], entry)
             self.session.at = now
@@ -230,7 +232,7 @@ class Pi(LogReader):
         for node in nodes:
             self.replayed += 1
             if self.replayed <= REPLAYED_ENTRIES:
-                entry = records.decode_entry(node.line)
+                entry = lenient.decode(PiEntry, node.line, set())
                 now, session.at = session.at, entry.timestamp
                 self._show(node, entry)
                 session.at = now
@@ -240,7 +242,7 @@ class Pi(LogReader):
             detail = f"{lost} entries of another branch are too many to be read again; the timeline lacks them"
             session.problem(Code.CAPTURE_TOO_LARGE, detail)
 
-    def _compact(self, node: _Node, entry: records.PiEntry) -> None:
+    def _compact(self, node: _Node, entry: PiEntry) -> None:
         """Compact the history; append again the kept entries that are not on the timeline."""
         node.kind = "compaction"
         nodes = [past for past in self.path[self._first_kept(entry, node.depth) : node.depth] if not past.is_boundary]
@@ -252,7 +254,8 @@ class Pi(LogReader):
         self.session.prune(node.id, _items_of(nodes), pre_tokens=tokens, summary=summary)
         tail: list[str] = []
         for number, raw in enumerate(entry.retained_tail or ()):
-            content = records.convert(records.decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
+            message = self.session.decode(records.PiMessage, raw)
+            content = records.convert(message, f"{node.id}:{number}", self.session.at) or ()
             if isinstance(content, e.PatchToolCall):
                 self._add_result(content)
             else:
@@ -261,7 +264,7 @@ class Pi(LogReader):
                     tail.append(item.uuid)
         node.items, self.shown_nodes = (node.id, *tail), [node, *nodes]
 
-    def _first_kept(self, entry: records.PiEntry, at: int) -> int:
+    def _first_kept(self, entry: PiEntry, at: int) -> int:
         """Return the index in the path of the first entry that the compaction at `at` keeps; `at` if it keeps none."""
         index, node = entry.first_kept_entry_index, self.nodes.get(entry.first_kept_entry_id or "")
         if entry.first_kept_entry_id is None and index is not None and 0 < index <= len(self.nodes):
@@ -272,7 +275,7 @@ class Pi(LogReader):
 
     # entries
 
-    def _show(self, node: _Node, entry: records.PiEntry) -> None:
+    def _show(self, node: _Node, entry: PiEntry) -> None:
         """Append what an entry adds to prompts; keep one that is malformed or unknown as opaque."""
         session, content, reason = self.session, None, ""
         self.shown_nodes.append(node)
@@ -281,6 +284,7 @@ class Pi(LogReader):
         except (ValueError, RecursionError) as error:
             reason = cut_masked(str(error).partition("\n")[0], 120)
         if content is None:
+            reason = session.take_misfits() or reason
             what = ("message role", entry.message.role) if entry.message is not None else ("entry type", entry.type)
             code = Code.MALFORMED_RECORD if reason else Code.UNKNOWN_RECORD
             session.problem(code, f"{reason or f'unknown {what[0]} {mask(what[1])[:60]!r}'}; kept as opaque")
@@ -295,7 +299,7 @@ class Pi(LogReader):
         if records.has_image(content):
             session.signal(Sign("image"))
 
-    def _convert(self, entry: records.PiEntry, id: str) -> records.PromptContent | None:
+    def _convert(self, entry: PiEntry, id: str) -> records.PromptContent | None:
         """Note the settings in an entry; return its part of prompts: () for nothing, None if it is unknown."""
         match entry.type:
             case "message" | "message_end":
@@ -326,7 +330,7 @@ class Pi(LogReader):
             if records.has_image(result):
                 self.session.signal(Sign("image"))
 
-    def _add_answer(self, node: _Node, entry: records.PiEntry, message: records.PiMessage) -> None:
+    def _add_answer(self, node: _Node, entry: PiEntry, message: records.PiMessage) -> None:
         session, counter, dialect = self.session, self.session.counter, records.dialect_of(message.api)
         if (message.model, dialect) != (counter.model, self.dialect):
             counter.model, self.dialect = message.model or counter.model, dialect or self.dialect

@@ -13,7 +13,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from lore.formats.bills import recorded_dollars, usage_without_cached_input
 from lore.formats.contents import unescape
 from lore.formats.values import Parts, opens, result_of, split_response, text_in
-from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import PatchToolCall, Usage
 from lore.model.items import NULL, Block, ImageBlock, Item, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage
@@ -117,8 +116,6 @@ PiPart: TypeAlias = PiText | PiThinking | PiCall | PiImage
 _PARTS = Parts[PiPart](
     PiPart, {PiText: attrgetter("text"), PiThinking: attrgetter("thinking"), PiImage: attrgetter("data")}
 )
-decode_entry = lenient.decoding(PiEntry)
-decode_message = lenient.decoding(PiMessage)
 
 # Entries that no prompt holds.
 SILENT = frozenset((

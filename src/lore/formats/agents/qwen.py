@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -32,7 +31,6 @@ from lore.formats.builder import LogReader, Message
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import count_in, opens, text_in
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
@@ -98,10 +96,6 @@ class _QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
     custom_title: str = ""
 
 
-decode = lenient.decoding(_QwenRecord)
-_PAYLOAD = msgspec.json.Decoder(_QwenPayload)
-
-
 @dataclass
 class _QwenChain:
     pruned: int = 0  # messages that a compression replaced
@@ -136,7 +130,8 @@ class QwenCode(LogReader):
         return False
 
     def handle(self, data: bytes) -> None:
-        record, session = decode(data), self.session
+        session = self.session
+        record = session.decode(_QwenRecord, data)
         if record.type not in TYPES:
             session.keep_unknown("unknown record type", record.type)
             return
@@ -201,7 +196,7 @@ class QwenCode(LogReader):
             self.session.add_message(UserMessage(uuid, blocks=content.blocks, source=source))
             if len(content.blocks) == 1 and record.subtype is None:
                 chain.prompt = google.digest_of(b"", content.blocks)
-        if record.subtype is None and _payload_of(record).hook_context:
+        if record.subtype is None and self._payload_of(record).hook_context:
             self.session.signal(Sign("hook-context"))
 
     def _add_results(self, results: Iterable[e.PatchToolCall], blocks: tuple[Block, ...], record: _QwenRecord) -> None:
@@ -233,18 +228,18 @@ class QwenCode(LogReader):
         session = self.session
         match record.subtype:
             case "chat_compression":
-                self._compress(record, _payload_of(record), chain)
+                self._compress(record, self._payload_of(record), chain)
             case "slash_command":
-                self._read_command(_payload_of(record), chain)
+                self._read_command(self._payload_of(record), chain)
             case "agent_bootstrap":
-                self._start_agent(record, _payload_of(record))
+                self._start_agent(record, self._payload_of(record))
             case "session_model":
-                before, chain.dialect = chain.dialect, _DIALECTS.get(_payload_of(record).auth_type, _CHAT)
+                before, chain.dialect = chain.dialect, _DIALECTS.get(self._payload_of(record).auth_type, _CHAT)
                 if chain.dialect != before:
                     session.emit(e.SessionChanged(dialect=chain.dialect, chain=session.chain))
             case "session_approval_mode":
-                session.setting("permission-mode", _payload_of(record).mode)
-            case "custom_title" if title := _payload_of(record).custom_title:
+                session.setting("permission-mode", self._payload_of(record).mode)
+            case "custom_title" if title := self._payload_of(record).custom_title:
                 session.emit(e.SessionChanged(title=title, chain=session.chain, at=session.at))
             case "ui_telemetry" if _API_ERROR in bytes(record.system_payload):
                 session.signal(Sign("api-error"))
@@ -303,13 +298,12 @@ class QwenCode(LogReader):
             session.emit(e.SessionChanged(system=system, tools=tools, chain=session.chain, agent_id=session.agent))
         self._add_history(history, record)
 
+    def _payload_of(self, record: _QwenRecord) -> _QwenPayload:
+        raw = record.system_payload
+        return _QwenPayload() if is_absent(raw) else self.session.decode(_QwenPayload, raw)
+
     def _uuid(self, record: _QwenRecord) -> str:
         return record.uuid or self.session.line_id
-
-
-def _payload_of(record: _QwenRecord) -> _QwenPayload:
-    raw = record.system_payload
-    return _QwenPayload() if is_absent(raw) else lenient.decode_tolerating_surrogates(_PAYLOAD, raw)
 
 
 def _contents(messages: Iterable[_QwenMessage]) -> list[tuple[str, GoogleContent]]:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -27,6 +26,7 @@ from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, calls_without_content, exchanges_of
 from lore.formats.lines import Line, is_crowded, placed
 from lore.formats.values import count_in
+from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
@@ -54,9 +54,6 @@ class _Sample(Struct):
     message_pool: list[Raw] = []
     call_pool: list[Raw] = []
     events_data: _Pools | None = None
-
-
-_SAMPLE = msgspec.json.Decoder(_Sample)
 
 
 class InspectLog(Documents):
@@ -93,11 +90,14 @@ class InspectArchive(PackReader):
 
 
 def _calls_of_sample(data: bytes, name: str = "a sample") -> Iterator[Judged]:
+    misfits = set[str]()
     try:
-        sample = _SAMPLE.decode(data)
+        sample = lenient.decode(_Sample, data, misfits)
     except (ValueError, RecursionError) as error:
         yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {str(error).partition(' - at')[0]}")
         return
+    if misfits:
+        yield Problem(Code.MALFORMED_RECORD, f"{name}: {lenient.describe_misfits(misfits)}")
     pools = sample.events_data or _Pools(sample.message_pool, sample.call_pool)
     session = f"{text_of(bytes(sample.id))}:{text_of(bytes(sample.epoch))}"
     for raw in sample.events:

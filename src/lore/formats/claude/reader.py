@@ -78,7 +78,8 @@ class ClaudeCode(LogReader):
         return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
-        record, session = self._without_placeholders(records.decode_record(data)), self.session
+        session = self.session
+        record = self._without_placeholders(records.decode_record(data, session))
         uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             # Claude Code leaves out parents of records of hooks (38 of 42), which makes no difference to the prompt;
@@ -515,14 +516,14 @@ class ClaudeCode(LogReader):
         session = self.session
         match record.subtype:
             case "compact_boundary":
-                meta = records.compaction_of(record.compact_metadata)
+                meta = records.compaction_of(record.compact_metadata, session)
                 self._end_compaction(chain)
                 self._end_response(chain)
                 chain.boundary = self._compact(record, chain, meta)
                 if meta.pre_tokens and (name := chain.boundary.uuid):
                     self.unlogged[name] = UnloggedWork("compaction", name, meta.pre_tokens)
             case "microcompact_boundary":
-                cleared = records.compaction_of(record.microcompact_metadata).compacted_tool_ids
+                cleared = records.compaction_of(record.microcompact_metadata, session).compacted_tool_ids
                 self._end_compaction(chain)
                 if cleared:
                     self._end_response(chain)

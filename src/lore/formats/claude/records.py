@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.builder import SessionBuilder
 from lore.formats.http import visible_value
 from lore.formats.values import Parts, count_in, opens, text_at, text_in
 from lore.model import items, lenient
@@ -170,10 +171,8 @@ _PARTS = Parts[Known](
     Known,
     {TextBlock: attrgetter("text"), _ClaudeThinking: attrgetter("thinking"), _ClaudeImage: attrgetter("source.data")},
 )
-_RECORD, _BLOCK_RECORD = msgspec.json.Decoder(_Record), msgspec.json.Decoder(_BlockRecord)
+_RECORD, _BLOCK_RECORD = lenient.DECODERS[_Record], lenient.DECODERS[_BlockRecord]
 _TEXT, _BEGINNING = b'"user","content":"', 1024  # a message that is a text, and the part of a record that shows it
-_COMPACT = msgspec.json.Decoder(Compact)
-_UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
     rb'"(?:parent_uuid|(?:micro)?compact_metadata|is_(?:sidechain|meta|compact_summary|visible_in_transcript_only))"'
 )
@@ -182,10 +181,11 @@ _SNAKE = re.compile(
 # decoding
 
 
-def decode_record(data: bytes) -> ClaudeRecord:
-    """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type.
+def decode_record(data: bytes, session: SessionBuilder | None = None) -> ClaudeRecord:
+    """Decode a line in either spelling; raise ValueError if it is not a record.
 
-    Blocks are decoded with their record, if all are of known shapes and the message is not a text.
+    Members of a wrong type are reported to the session; without one they are refused. Blocks are decoded with their
+    record, if all are of known shapes and the message is not a text.
     """
     try:
         if data.find(_TEXT, 0, _BEGINNING) < 0:
@@ -200,11 +200,13 @@ def decode_record(data: bytes) -> ClaudeRecord:
         if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
             return record
     except msgspec.ValidationError:
-        if _SNAKE.search(data) is None:
+        if session is None and _SNAKE.search(data) is None:
             raise
     except (msgspec.DecodeError, RecursionError):
         pass
-    return lenient.convert(data, _Record)
+    if session is None:
+        return lenient.convert(data, _Record)
+    return session.convert(_Record, data)
 
 
 def is_record(line: bytes) -> bool:
@@ -222,12 +224,9 @@ def is_record(line: bytes) -> bool:
         return False
 
 
-def compaction_of(metadata: Raw) -> Compact:
-    """Decode a compaction's metadata in either spelling; raise ValueError if a field has the wrong type."""
-    if is_absent(metadata):
-        return Compact()
-    raw = bytes(metadata)
-    return _COMPACT.decode(raw) if _UNDERSCORED.search(raw) is None else lenient.convert(raw, Compact)
+def compaction_of(metadata: Raw, session: SessionBuilder) -> Compact:
+    """Decode a compaction's metadata in either spelling; report members of a wrong type to the session."""
+    return Compact() if is_absent(metadata) else session.convert(Compact, metadata)
 
 
 def message_of(record: ClaudeRecord) -> ClaudeMessage:
@@ -350,7 +349,7 @@ _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched, characters of a hook's text
 # What hooks of the desktop app's preview add, which no settings switch off (anthropics/claude-code#51587).
 _PREVIEW = re.compile(r" is now visible in the (?:Browser|preview) (?:pane|panel)\.?$")
-_NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
+_NAMES = lenient.DECODERS[tuple[str, ...] | str]
 
 
 class PromptFacts(NamedTuple):

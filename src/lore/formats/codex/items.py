@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.contents import object_of
 from lore.formats.values import blocks_in, text_at
-from lore.model import items, lenient
+from lore.model import items
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, Block, Item, RawBlock, TextBlock, is_absent
 from lore.model.jsonslice import array, is_json, members_at, raw_members
@@ -105,22 +105,21 @@ class CodexPayload(Struct, frozen=True, gc=False):
     tools: Raw = NULL
 
 
-class _CodexNotes(Struct, frozen=True, gc=False):
+class CodexNotes(Struct, frozen=True, gc=False):
+    """The client's notes on an item."""
+
     delivered_assistant_message: str | None = None  # a tool delivered it: it is not in the prompt
     harness_authored_configuration: bool | None = None  # the client wrote it: it is in the prompt
 
 
-class _CodexCommunication(Struct, frozen=True, gc=False):  # a message of one agent to another, in older logs
+class CodexCommunication(Struct, frozen=True, gc=False):
+    """A message of one agent to another, in older logs."""
+
     author: str = ""
     recipient: str = ""  # the name of the task
     content: Raw = NULL
     encrypted_content: Raw = NULL
     trigger_turn: bool = False
-
-
-payload_of = lenient.decoding(CodexPayload)
-_COMMUNICATION = lenient.decoding(_CodexCommunication)
-_NOTES = lenient.decoding(_CodexNotes)
 
 
 # Items that are kept as they are, with the members that are sent again.
@@ -157,11 +156,10 @@ DEVELOPER_TEXT = re.compile(
 )
 
 
-def is_in_prompt(item: CodexPayload, metadata: Raw) -> bool:
+def is_in_prompt(item: CodexPayload, notes: CodexNotes | None) -> bool:
     """Return whether an item is sent: no message that a tool delivered, nor settings without the client's note."""
-    if is_absent(metadata):
+    if notes is None:
         return item.type != CONFIGURATION
-    notes = _NOTES(metadata)
     is_written = bool(notes.harness_authored_configuration) or item.type != CONFIGURATION
     return is_written and notes.delivered_assistant_message is None
 
@@ -242,9 +240,8 @@ def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:  # JSON of each; empt
     return array(tools) if tools[:1] == b"[" else []
 
 
-def agent_message_of(communication: Raw) -> CodexPayload:
-    """Return the `agent_message` item that Codex sends for a record of another agent; raise ValueError if malformed."""
-    message = _COMMUNICATION(communication)
+def agent_message_of(message: CodexCommunication) -> CodexPayload:
+    """Return the `agent_message` item that Codex sends for a record of another agent."""
     parts = [{"type": "input_text", "text": message.content}]
     if not is_absent(message.encrypted_content):
         kind = "NEW_TASK" if message.trigger_turn else "MESSAGE"

@@ -35,9 +35,8 @@ from lore.formats.codex.items import ContextField, signals_of_context
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import count_in, opens, text_at, text_in
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.codes import Code
-from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_blank
+from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_absent, is_blank
 from lore.model.jsonslice import members_at
 from lore.model.mask import mask
 from lore.model.providers import named_provider
@@ -95,11 +94,6 @@ class _CodexCompacted(Struct, frozen=True, gc=False):  # a compaction: the new h
 class _CodexUsageRecord(Struct, frozen=True, gc=False):  # the usage of one response
     response_id: str | None = None
     usage: _CodexUsage | None = None
-
-
-_LINE, _EVENT, _META = lenient.decoding(_CodexLine), lenient.decoding(_CodexEvent), lenient.decoding(_CodexMeta)
-_COMPACTED, _USAGE = lenient.decoding(_CodexCompacted), lenient.decoding(_CodexUsageRecord)
-_CONTEXT = lenient.decoding(dict[str, Raw])
 
 
 class _CodexResponse(Struct):  # a run of items that the model made, without usage so far
@@ -223,25 +217,26 @@ class Codex(LogReader):
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
 
     def handle(self, data: bytes) -> None:
-        record, session = _LINE(data), self._session
+        session = self._session
+        record = session.decode(_CodexLine, data)
         session.at, payload = record.timestamp, record.payload
         is_inherited = record.ordinal is not None and record.ordinal < self._start
         match record.type:
             case "response_item":
-                self._read_item(items.payload_of(payload), record.metadata, is_inherited=is_inherited)
+                self._read_item(session.decode(items.CodexPayload, payload), record.metadata, is_inherited=is_inherited)
             case "event_msg":
                 with suppress(ValueError):  # the screen's: nothing else is in it
-                    self._read_event(_EVENT(payload), is_inherited=is_inherited)
+                    self._read_event(session.decode(_CodexEvent, payload), is_inherited=is_inherited)
             case "session_meta":
-                self._read_meta(_META(payload))
+                self._read_meta(session.decode(_CodexMeta, payload))
             case "turn_context":
-                self._read_context(_CONTEXT(payload))
+                self._read_context(session.decode(dict[str, Raw], payload))
             case "compacted":
-                self._compact(_COMPACTED(payload))
+                self._compact(session.decode(_CodexCompacted, payload))
             case "token_usage_record":
-                self._read_usage(_USAGE(payload), is_inherited=is_inherited)
+                self._read_usage(session.decode(_CodexUsageRecord, payload), is_inherited=is_inherited)
             case "inter_agent_communication":
-                self._add_input(items.agent_message_of(payload))
+                self._add_input(items.agent_message_of(session.decode(items.CodexCommunication, payload)))
             case kind if kind not in items.SILENT:
                 session.keep_unknown("unknown record type", kind)
             case _:
@@ -300,7 +295,10 @@ class Codex(LogReader):
 
     def _read_item(self, item: items.CodexPayload, metadata: Raw, *, is_inherited: bool) -> None:
         session, kind = self._session, item.type
-        if kind in items.NEVER_SENT or not (is_inherited or items.is_in_prompt(item, metadata)):
+        if kind in items.NEVER_SENT:
+            return
+        notes = None if is_absent(metadata) else session.decode(items.CodexNotes, metadata)
+        if not (is_inherited or items.is_in_prompt(item, notes)):
             return
         if is_inherited:
             self._add_item(item, session.line.data)
@@ -352,7 +350,7 @@ class Codex(LogReader):
         summary = message if opens(message) == '"' and not is_blank(message) else NULL
         session.compact(f"compaction-{self._items + 1}", prompts, pre_tokens=self._tokens, summary=summary)
         for raw in map(bytes, compacted.replacement_history or ()):
-            payload = items.payload_of(raw)
+            payload = session.decode(items.CodexPayload, raw)
             if payload.type not in items.NEVER_SENT:
                 self._add_item(payload, raw)
 
@@ -389,7 +387,7 @@ class Codex(LogReader):
                 else:  # after a stream's error the client sends the request again
                     session.fail(text_in(event.message) if event.type == "error" else "")
             case _:
-                pass
+                session.misfits.clear()  # nothing else is in it
 
     def _read_counts(self, counts: _CodexCounts) -> None:
         """Read the sums that the screen shows: if they changed, the latest response has usage."""
@@ -423,7 +421,7 @@ class Codex(LogReader):
 
     def _read_usage(self, record: _CodexUsageRecord, *, is_inherited: bool) -> None:
         usage, name = record.usage, record.response_id or f"line-{self._session.line.number}"
-        if is_inherited or usage is None or name == self._recorded:
+        if is_inherited or usage is None or usage.input_tokens is None or name == self._recorded:
             return
         # The first version that wrote these records wrote the screen's counts of the same response before them.
         is_copy = self._recorded is None and not self._session.waiting and usage.total_tokens == self._tokens

@@ -26,17 +26,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import SessionBuilder
-from lore.formats.values import count_in, opens
+from lore.formats.values import count_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL
-from lore.model.jsonslice import array
 from lore.model.mask import mask
 
 OPENING = b'{"lore_usage":'
@@ -81,7 +80,7 @@ class CopilotTotals(Struct, frozen=True, gc=False, rename="camel"):
     total_nano_aiu: int | float | None = None  # cost of the whole session
     total_premium_requests: int | float | None = None  # of the whole session
     model_cache_state: tuple[_CacheState, ...] | None = None
-    prompt_cache_break_state: Raw = NULL
+    prompt_cache_break_state: tuple[_ConversationState, ...] | None = None
     model_metrics: dict[str, _CopilotMetrics] | None = None  # by model
 
 
@@ -152,9 +151,6 @@ class _ConversationState(Struct, frozen=True, gc=False):
     models: dict[str, _StatedRequest] = {}  # by model
 
 
-_CONVERSATION_STATE = msgspec.json.Decoder(_ConversationState)
-
-
 # state
 
 
@@ -201,7 +197,7 @@ class UsageReporter:
     def read_database(self, line: bytes) -> None:
         """Keep the rows in the line before the log; report why the database could not be read."""
         try:
-            usage = msgspec.json.decode(line, type=dict[str, _StoredUsage])["lore_usage"]
+            usage = lenient.decode(dict[str, _StoredUsage], line)["lore_usage"]
         except ValueError:
             usage = _StoredUsage(problem="the usage in its database cannot be read")
         if usage.problem:
@@ -289,18 +285,8 @@ class UsageReporter:
         for state in checkpoint.model_cache_state or ():
             if state.cache_ttl_seconds is not None:
                 self._lifetimes[state.model_id] = state.cache_ttl_seconds
-        requests: list[tuple[str, _StatedRequest]] = []
-        noted = checkpoint.prompt_cache_break_state
-        unreadable = int(opens(noted) not in "[n")
-        for piece in array(bytes(noted)) if opens(noted) == "[" else ():
-            try:
-                requests += _CONVERSATION_STATE.decode(piece).models.items()
-            except ValueError:
-                unreadable += 1
-        if unreadable:
-            message = f"{unreadable} conversations of promptCacheBreakState cannot be read"
-            self.session.problem(Code.MALFORMED_RECORD, message)
-        for model, request in requests:
+        conversations = checkpoint.prompt_cache_break_state or ()
+        for model, request in (pair for conversation in conversations for pair in conversation.models.items()):
             if request.ids and request.ttl_seconds is not None:
                 self._lifetimes[model] = request.ttl_seconds
             for name, chain in self.chains.items():
@@ -363,7 +349,7 @@ class UsageReporter:
                 self.end_turn(name, last)
             elif requests < len(usages) or (requests == len(usages) and differ):
                 client_sums, log_sums = _describe_sums(requests, stated), _describe_sums(len(usages), logged)
-                message = f"{model}: {client_sums} by the sums at the end, {log_sums} in the log: one is incomplete"
+                message = f"{model}: {client_sums} by the client's sums at the end, {log_sums} by its log, which counts"
                 self.session.problem(Code.UNKNOWN_ID, message)
             elif last is not None and (run := self._sum_of_unknown(usage, usages.values())) is not None:
                 run = replace(run, kind=e.RUN, model=None if last.model == model else model)
@@ -410,4 +396,5 @@ def _sums_of(usages: Iterable[e.Usage]) -> list[int | None]:
 def _describe_sums(requests: int, sums: Iterable[int | None]) -> str:
     pairs = zip(sums, ("input", "read", "output"), strict=True)
     counts = [f"{count:,} {word}" for count, word in pairs if count is not None]
-    return f"{requests} requests ({', '.join(counts)} tokens)" if counts else f"{requests} requests"
+    noun = "request" if requests == 1 else "requests"
+    return f"{requests} {noun} ({', '.join(counts)} tokens)" if counts else f"{requests} {noun}"

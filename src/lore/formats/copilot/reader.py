@@ -29,7 +29,7 @@ from lore.formats.copilot.bills import OPENING, Answer, CopilotChain, CopilotCou
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import opens, text_at, text_in
 from lore.model import events as e
-from lore.model import items, lenient
+from lore.model import items
 from lore.model.canonical import text_of
 from lore.model.items import NULL, Block, is_absent, is_blank
 from lore.model.jsonslice import members_at
@@ -124,10 +124,6 @@ class _CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):  # the 
     request_id: str | None = None
 
 
-_LINE, _CHANGE = lenient.decoding(_CopilotLine), lenient.decoding(_CopilotChange)
-_MESSAGE, _ANSWER = lenient.decoding(_CopilotMessage), lenient.decoding(_CopilotAnswer)
-_RESULT, _COMPACTION = lenient.decoding(_CopilotResult), lenient.decoding(_CopilotCompaction)
-_TOTALS = lenient.decoding(CopilotTotals)
 _KINDS = frozenset((  # types of lines that are read
     "session.start", "session.resume", "session.model_change", "session.auto_mode_resolved", "session.title_changed",
     "session.mode_changed", "session.permissions_changed", "session.snapshot_rewind", "session.compaction_start",
@@ -179,27 +175,29 @@ class Copilot(LogReader):
         yield from super().read(chained((begin,), pieces))
 
     def handle(self, data: bytes) -> None:
-        record, session = _decode_line(data), self.session
+        session = self.session
+        record = session.decode(_CopilotLine, data)
         if record.type not in _KINDS:
+            session.misfits.clear()  # nothing of such a line is read
             if not record.ephemeral and not record.type.startswith(_SILENT):
                 session.keep_unknown("unknown record type", record.type)
             return
         session.at, session.agent, session.chain = record.timestamp, record.agent_id, _chain_of(record.agent_id)
         match record.type:
             case "assistant.message":
-                self._read_answer(_ANSWER(record.data), self._uuid(record))
+                self._read_answer(session.decode(_CopilotAnswer, record.data), self._uuid(record))
             case "tool.execution_complete":
-                self._read_result(_RESULT(record.data))
+                self._read_result(session.decode(_CopilotResult, record.data))
             case "user.message" | "system.notification":
-                self._read_message(record, _MESSAGE(record.data))
+                self._read_message(record, session.decode(_CopilotMessage, record.data))
             case "system.message":
-                self._read_system_prompt(_MESSAGE(record.data))
+                self._read_system_prompt(session.decode(_CopilotMessage, record.data))
             case "assistant.turn_start":
                 session.counter.asked_at = session.at
             case "session.usage_checkpoint":
-                self.reporter.read_checkpoint(_TOTALS(record.data))
+                self.reporter.read_checkpoint(session.decode(CopilotTotals, record.data))
             case "session.shutdown":
-                self.reporter.read_shutdown(_TOTALS(record.data))
+                self.reporter.read_shutdown(session.decode(CopilotTotals, record.data))
             case "session.error" | "model.call_failure":
                 session.signal(Sign("api-error"))
             case "abort":
@@ -208,7 +206,7 @@ class Copilot(LogReader):
                 name = members_at(record.data).get("name", b"")
                 session.signal(Sign("skill", (text_of(name),) if opens(name) == '"' else ()))
             case "subagent.started":
-                start = _CHANGE(record.data)
+                start = session.decode(_CopilotChange, record.data)
                 session.chain = _chain_of(record.agent_id or start.tool_call_id)
                 self.chain.model = _model_named(start.model)
             case "session.compaction_start":
@@ -216,14 +214,14 @@ class Copilot(LogReader):
                 chain.compacting, chain.compacting_at = len(session.history), session.at
                 session.emit(e.CompactStarted(trigger="auto", chain=session.chain, at=session.at))
             case "session.compaction_complete":
-                self._read_compaction(_COMPACTION(record.data), self._uuid(record))
+                self._read_compaction(session.decode(_CopilotCompaction, record.data), self._uuid(record))
             case "session.context_cleared":
                 session.rewind_to(0)
                 self.chain.compacting = None
             case "session.truncation":  # the log says how many messages were dropped, and not which
                 session.signal(Sign("micro-compaction"))
             case _:
-                self._read_change(record.type, _CHANGE(record.data))
+                self._read_change(record.type, session.decode(_CopilotChange, record.data))
 
     def finish(self) -> None:
         self._start_session()
@@ -377,17 +375,6 @@ class Copilot(LogReader):
             post_tokens=compaction.post_compaction_tokens, duration_ms=None if used is None else used.duration,
             summary=summary if opens(summary) == '"' else NULL,
         )  # fmt: skip
-
-
-def _decode_line(data: bytes) -> _CopilotLine:
-    """Decode a line; raise ValueError if a field has the wrong type, unless nothing of such a line is read."""
-    try:
-        return _LINE(data)
-    except ValueError:
-        kind = text_at(members_at(data), "type")
-        if kind.startswith(_SILENT):
-            return _CopilotLine(kind)
-        raise
 
 
 def _chain_of(agent: str | None) -> str:

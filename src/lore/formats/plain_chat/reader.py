@@ -65,8 +65,6 @@ class _ChatResult(Struct, frozen=True):
 Members: TypeAlias = Mapping[str, bytes]
 Part: TypeAlias = Block | ToolCall | _ChatResult  # calls have no uuids yet
 
-_LIST = lenient.decoding(list[Raw])
-
 
 def decode(data: bytes) -> Members:
     """Return the members of a message or a conversation; ValueError if it is not an object."""
@@ -153,7 +151,7 @@ def output_of(content: Raw) -> Raw:
         case '"':
             return content
         case "[":
-            return values.result_of([block_in(raw) for raw in _LIST(content)])
+            return values.result_of([block_in(raw) for raw in lenient.decode(list[Raw], content)])
         case "n" | "":
             return Raw(b'""')
         case _:

@@ -6,7 +6,6 @@ Code writes when a limit that was reached resets (`usage limit reached|178249466
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import defaultdict
@@ -14,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from lore.model.canonical import decode
 from lore.recording import filesystem
 
 TAIL = 262_144  # bytes of a log's end
@@ -51,7 +51,7 @@ def limits_in(path: str) -> list[LoggedLimit]:
         if b'"rate_limits":{' in line:  # of Codex CLI
             windows: list[LoggedLimit] = []
             with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-                limits: dict[str, Any] = json.loads(line)["payload"]["rate_limits"]
+                limits: dict[str, Any] = decode(line)["payload"]["rate_limits"]
                 plan = limits["plan_type"] if limits.get("plan_type") in _PLANS else ""
                 for window in filter(None, map(limits.get, ("primary", "secondary"))):
                     minutes, used = int(window["window_minutes"]), float(window["used_percent"])

@@ -11,7 +11,6 @@ October 2026.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections import Counter
@@ -27,7 +26,7 @@ from lore.formats.agents.opencode import OpenCode
 from lore.formats.beginning import SQLITE, array_at
 from lore.formats.values import LATEST_MS, count_in
 from lore.model import jsonslice
-from lore.model.canonical import encode
+from lore.model.canonical import decode, encode
 from lore.model.mask import cut_masked
 from lore.recording import corpus, filesystem
 from lore.recording.agents import databases
@@ -224,7 +223,7 @@ def _info(row: dict[str, object]) -> bytes:
     created, revert = row.get("time_created"), row.get("revert")
     info["time"] = {"created": created if isinstance(created, int) else None}
     if isinstance(revert, str) and jsonslice.raw_members(revert.encode()) is not None:
-        info["revert"] = json.loads(revert)
+        info["revert"] = decode(revert.encode())
     return encode(info)
 
 
