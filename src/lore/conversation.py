@@ -31,8 +31,6 @@ from lore.prompt.layout import is_real
 from lore.sdk.objects import GIVEN, RESULT, is_model, plain
 from lore.sdk.replies import Reply, ToolUse, items_of
 
-_HEAD = 256 * 1024  # bytes by which a format is recognised
-
 
 class Context(TypedDict, total=False):
     """A turn's volatile context, in the order of the tail."""
@@ -221,12 +219,11 @@ def read_log(data: bytes) -> tuple[list[Event], list[Problem]]:
 
 def refuse_other_format(data: bytes, problem: Problem) -> None:
     """Raise LoreError for data that is not a log of lore; `problem` is what a reader of logs finds in it."""
-    reader = reader_of(data[:_HEAD])
-    if reader is None:
-        raise LoreError(f"not a session log: {problem.message}", hint="session.log() returns one")
-    if reader.name != LoreLog.name:
-        hint = "`lore convert FILE --to lore` makes a session log of it"
-        raise LoreError(f"not a session log, but a recording in the format {reader.name}", hint=hint)
+    name = reader.name if (reader := reader_of(data[: 256 * 1024])) is not None else ""
+    if name != LoreLog.name:
+        reason = f", but a recording in the format {name}" if name else f": {problem.message}"
+        hint = "`lore convert FILE --to lore` makes a session log of it" if name else "session.log() returns one"
+        raise LoreError(f"not a session log{reason}", hint=hint)
 
 
 def sorted_tools(tools: tuple[Raw, ...]) -> list[bytes]:

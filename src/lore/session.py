@@ -269,9 +269,8 @@ class Session:
         >>> session.user("Any news?")
         'u1'
         """
-        name = uuid or fresh_uuid(self.state.chain(chain), "u", chain)
         blocks = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
-        item = user_message(name, blocks, source=source)
+        item = user_message(uuid or fresh_uuid(self.state.chain(chain), "u", chain), blocks, source=source)
         if is_empty_message(item):
             raise LoreError("the message is empty", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)

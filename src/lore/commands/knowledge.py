@@ -62,13 +62,9 @@ Plan: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]
 def add(
     session: Log,
     name: Annotated[str | None, "ID", "Its id; default: derived from its text."] = None,
-    category: Category = None,
-    title: Title = None,
-    content: Content = None,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    category: Category = None, title: Title = None, content: Content = None,
+    as_json: flags.AsJson = False, format: flags.Format = None, verbose: flags.Verbose = False,
+) -> int:  # fmt: skip
     """Add an entry and print its id."""
     fields = _read_fields(category, title, content)
     if not any(fields):
@@ -91,13 +87,9 @@ def add(
 def update(
     session: Log,
     name: Annotated[str, "ID", "Its id, or 5 characters or more of its beginning."],
-    category: Category = None,
-    title: Title = None,
-    content: Content = None,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    category: Category = None, title: Title = None, content: Content = None,
+    as_json: flags.AsJson = False, format: flags.Format = None, verbose: flags.Verbose = False,
+) -> int:  # fmt: skip
     """Change the given fields of a known entry, and print its id."""
     fields = _read_fields(category, title, content)
     if all(value is None for value in fields):
@@ -113,10 +105,8 @@ def update(
 def remove(
     session: Log,
     names: Annotated[list[str], "ID...", "Ids, or 5 characters or more of each."],
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    as_json: flags.AsJson = False, format: flags.Format = None, verbose: flags.Verbose = False,
+) -> int:  # fmt: skip
     """Remove entries, all named or none, and print their ids."""
 
     def plan(state: FoldedSession) -> tuple[list[str], list[Event]]:
@@ -129,11 +119,9 @@ def remove(
 @app.command("list")
 def list_(
     session: Annotated[str, "SESSION", "A session log, a stored session (URL#ID), or `-`."],
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    color: flags.Colour = None,
+    as_json: flags.AsJson = False, format: flags.Format = None, color: flags.Colour = None,
     verbose: flags.Verbose = False,
-) -> int:
+) -> int:  # fmt: skip
     """List what a session knows, and whether its prompt holds it yet."""
     _refuse_turn(session)
     problems = Problems()

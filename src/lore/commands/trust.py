@@ -23,9 +23,8 @@ def run(
     ] = None,
     listing: Annotated[bool, "--list", "List approvals; approve nothing."] = False,
     removing: Annotated[bool, "--remove", "Remove the approval of the folder, which need not exist any more."] = False,
-    as_json: flags.AsJson = False,
-    color: flags.Colour = None,
-) -> int:
+    as_json: flags.AsJson = False, color: flags.Colour = None,
+) -> int:  # fmt: skip
     """Approve the commands, endpoints and keys that a folder's settings name.
 
     Read the file first. `lore compact` and `lore memory` use commands, endpoints and keys only of a file that you name

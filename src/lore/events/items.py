@@ -151,10 +151,8 @@ _API_MEMBERS = {
                 "reasoningContent", "citationsContent", "searchResult"),
 }  # fmt: skip
 _RESULTS = ("tool_result", "function_call_output", "functionResponse", "function_response", "toolResult")
-_ONE_API = {  # types that one API alone has
-    "image_url": "openai-chat", "file": "openai-chat", "input_text": "openai-responses",
-    "input_image": "openai-responses", "input_file": "openai-responses",
-}  # fmt: skip
+_APIS = {"openai-chat": ("image_url", "file"), "openai-responses": ("input_text", "input_image", "input_file")}
+_ONE_API: dict[str, str] = {kind: api for api, kinds in _APIS.items() for kind in kinds}  # types that one API has
 # Types of blocks in a tool's result, which have one of these members. Rows of data may have a type.
 _RESULT_BLOCKS = {
     "text": ("text",), "image": ("data", "source"), "document": ("source",), "search_result": ("source",),

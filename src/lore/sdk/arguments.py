@@ -60,6 +60,7 @@ _PARAMETERS = (
     "cache_control", "cached_content", "context_management", "output_config", "inference_config", "extra_body",
     "extra_headers", "extra_query", "betas",
 )  # fmt: skip
+_NOT_GIVEN = ("NotGiven", "Omit", "Unset")  # values by which SDKs say that an argument was not given
 _ALL_LIMITS = frozenset(("max_tokens", "maxTokens", *(name for names in _LIMITS.values() for name in names)))
 
 
@@ -88,7 +89,8 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     if not isinstance(params, Mapping):
         message = f"params is {kind_of(params)}, expected a mapping or an object of an SDK"
         raise MisuseError(message, hint='params={"max_tokens": 4000}')
-    parameters = {name: value for name, value in cast("Mapping[str, Any]", params).items() if not _is_unset(value)}
+    given = cast("Mapping[str, Any]", params).items()
+    parameters = {name: value for name, value in given if type(value).__name__ not in _NOT_GIVEN}
     for name in parameters:
         if camel(name) in _OTHER_ARGUMENTS:
             raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
@@ -107,11 +109,6 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     others = {key: value for key, value in camel_params.items() if key not in _TOP}
     config = {**top.pop("generationConfig", {}), **others}
     return {**top, "generationConfig": config} if config else top
-
-
-def _is_unset(value: object) -> bool:
-    """Return whether a value is one by which SDKs say that an argument was not given."""
-    return type(value).__name__ in ("NotGiven", "Omit", "Unset")
 
 
 _GEMINI_BYTES: set[_Place] = {

@@ -56,9 +56,8 @@ def show(
 ) -> int:  # fmt: skip
     """Show topics and texts in full, and the last time that something could not be remembered."""
     memory = _read(store, user, agent)
-    return common.answer(
-        actions.select_names(memory, names) if names else memory, report.write_memory, as_json=as_json, color=color
-    )
+    shown = actions.select_names(memory, names) if names else memory
+    return common.answer(shown, report.write_memory, as_json=as_json, color=color)
 
 
 @app.command("delete")
@@ -91,9 +90,8 @@ def wipe(
     a watch does not learn again from silent ones. The audit log remains, without names of topics.
     """
     if not yes and not common.can_ask():
-        raise LoreError(
-            "nothing was wiped: there is no terminal to ask whether to", hint="--yes wipes without a question"
-        )
+        message = "nothing was wiped: there is no terminal to ask whether to"
+        raise LoreError(message, hint="--yes wipes without a question")
     with use_store(store) as memories:
         if not yes:
             preview = actions.preview_wipe(memories, user, agent)
@@ -126,9 +124,8 @@ def audit(
     With the session that was learned from, and whether it was deleted since.
     """
     with use_store(store) as memories:
-        return common.answer(
-            actions.read_audit(memories, user, agent), report.write_audit, as_json=as_json, color=color
-        )
+        result = actions.read_audit(memories, user, agent)
+    return common.answer(result, report.write_audit, as_json=as_json, color=color)
 
 
 @app.command("extract")

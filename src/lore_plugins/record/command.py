@@ -28,9 +28,8 @@ class RecordOptions(Struct, frozen=True):
     ] = None
     only: Annotated[list[str] | None, "Point only these clients here: anthropic, openai, google, …"] = None
     output: Annotated[
-        str | None, "--output", "-o",
-        "The capture, new or to continue; default: record-DATE-TIME.jsonl in this folder.",
-    ] = None  # fmt: skip
+        str | None, "--output", "-o", "The capture, new or to continue; default: record-DATE-TIME.jsonl in this folder."
+    ] = None
     listen: Annotated[
         int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
     ] = None

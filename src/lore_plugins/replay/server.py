@@ -120,9 +120,8 @@ class Server:
     def __init__(self, url: str, *, seconds: float, quotes: bool, tell: Callable[[str], None]) -> None:
         parts = url_of(url, "--server", hint="as in http://127.0.0.1:8080")
         if parts.username is not None or parts.password is not None:
-            raise LoreError(
-                "--server contains a name or a password", hint="name the variable with the key: --api-key-env NAME"
-            )
+            hint = "name the variable with the key: --api-key-env NAME"
+            raise LoreError("--server contains a name or a password", hint=hint)
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
         self.label, self.near = display_url(url), is_loopback_url(url)
         self.encrypted = parts.scheme == "https"

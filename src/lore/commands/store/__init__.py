@@ -65,13 +65,9 @@ def import_(
         str | None, "--id", "Store the session under this id; default: its own, else its file's name."
     ] = None,
     project: Annotated[str | None, "Make the sessions this project's."] = None,
-    system: flags.System = None,
-    tools: flags.Tools = None,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
-) -> int:
+    system: flags.System = None, tools: flags.Tools = None, as_json: flags.AsJson = False, format: flags.Format = None,
+    color: flags.Colour = None, verbose: flags.Verbose = False,
+) -> int:  # fmt: skip
     """Store sessions, or their new events.
 
     lore's own logs are stored byte for byte, others are converted, recorded requests as the session that they make. The
@@ -152,9 +148,8 @@ def list_(
     agent: Annotated[str | None, "List the sessions of this agent only; `main`: also those that name none."] = None,
     since: Annotated[str | None, "List sessions used since then: 30m, 2h, 1d, 1w, or a date."] = None,
     memory: Annotated[bool, "Include the sessions in which lore keeps memory."] = False,
-    as_json: flags.AsJson = False,
-    color: flags.Colour = None,
-) -> int:
+    as_json: flags.AsJson = False, color: flags.Colour = None,
+) -> int:  # fmt: skip
     """List the sessions: size, whose, when last used.
 
     The last use is the last time in an event, else the time of the last save.
@@ -209,12 +204,10 @@ def show(
 
 @app.command("delete")
 def delete(
-    session_ids: SessionIds,
-    store: flags.Url,
+    session_ids: SessionIds, store: flags.Url,
     dry_run: Annotated[bool, "Say what would be deleted, and delete nothing."] = False,
-    as_json: flags.AsJson = False,
-    color: flags.Colour = None,
-) -> int:
+    as_json: flags.AsJson = False, color: flags.Colour = None,
+) -> int:  # fmt: skip
     """Delete sessions, with their deltas and forks.
 
     Nothing is deleted if one of them is unknown; --dry-run says beforehand which sessions would go.
@@ -238,12 +231,9 @@ def delete(
 
 @app.command("move")
 def move(
-    session_ids: SessionIds,
-    project_id: Annotated[str, "PROJECT", "The project that they are moved to."],
-    store: flags.Url,
-    as_json: flags.AsJson = False,
-    color: flags.Colour = None,
-) -> int:
+    session_ids: SessionIds, project_id: Annotated[str, "PROJECT", "The project that they are moved to."],
+    store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None,
+) -> int:  # fmt: skip
     """Move sessions, and their prompt deltas, to another project.
 
     Nothing is moved if one of them is unknown.
@@ -262,13 +252,10 @@ def move(
 
 @app.command("bind")
 def bind(
-    client_key: ClientKey,
-    session_id: flags.SessionId,
-    store: flags.Url,
+    client_key: ClientKey, session_id: flags.SessionId, store: flags.Url,
     replace: Annotated[bool, "Overwrite an existing binding."] = False,
-    as_json: flags.AsJson = False,
-    color: flags.Colour = None,
-) -> int:
+    as_json: flags.AsJson = False, color: flags.Colour = None,
+) -> int:  # fmt: skip
     """Bind a client key to a session."""
     with use_store(store) as session_store:
         session_store.bind(client_key, session_id, replace=replace)
@@ -292,9 +279,8 @@ def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = Fal
 def verify(
     store: flags.Url,
     session_ids: Annotated[list[str] | None, "SESSION_ID", "The ids of stored sessions; default: all."] = None,
-    as_json: flags.AsJson = False,
-    color: flags.Colour = None,
-) -> int:
+    as_json: flags.AsJson = False, color: flags.Colour = None,
+) -> int:  # fmt: skip
     """Recompute digests, and name damaged places, with the commands that recover what is left.
 
     Exit 1 if damage is found. Nothing is changed.
