@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lore.model.deferred import pattern
+from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked
 from lore.model.providers import ENGINES, GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
 from lore.model.turn import Turn
@@ -153,3 +154,21 @@ def model_pattern(text: str) -> str:
             f'model {cut_masked(text, 60)!r} is not a pattern\nwrite a name, or its beginning and a star: "gpt-5*"'
         )
     return name
+
+
+def drops_reasoning(turn: Turn) -> bool:
+    """Return whether a reasoning model's calls are sent back without its reasoning, which no stored response has.
+
+    OpenAI's models think if the request asks for effort; xAI calls it the top cause of cache misses (docs.x.ai).
+    """
+    params = turn.prompt.params
+    effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
+    is_sealed = b"encrypted_content" in params.get("include", b"")
+    if served_by(turn).provider == "xai":
+        thinks = "non-reasoning" not in (turn.model or "")
+    else:
+        thinks = params.get("store") == b"false" and not is_sealed and effort not in (b"null", b'"none"')
+    if not thinks or params.get("previous_response_id", b"null") != b"null":
+        return False
+    kinds = {(raw_members(part.json) or {}).get("type") for part in turn.prompt.messages if part.kind == "envelope"}
+    return b'"function_call"' in kinds and b'"reasoning"' not in kinds

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from lore.cache.breakpoint_rules import BreakpointRule
 from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, sent_tokens
 from lore.cache.rules import DatedRules, allowed_breakpoints, minimum_tokens
-from lore.cache.served import cache_of, served_by
+from lore.cache.served import cache_of, drops_reasoning, served_by
 from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
@@ -362,7 +362,6 @@ def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> d.BelowMinimum
 # fields of the request
 
 
-_FIELDS = ("prompt_cache_key", "prompt_cache_retention", "store", "truncation")
 _BESIDE = ("toolConfig", "tool_config")
 
 
@@ -376,10 +375,8 @@ def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broke
             yield _setting("cached-content-beside", places[0].partition("[")[0], kind="waste")
     if not prompt.dialect.startswith("openai"):
         return
-    if prompt.dialect == "openai-responses" and _drops_reasoning(turn):
+    if prompt.dialect == "openai-responses" and drops_reasoning(turn):
         yield _setting("reasoning-not-returned", "input")
-    if params.keys().isdisjoint(_FIELDS):
-        return
     key = params.get("prompt_cache_key", b"")
     if key[:1] == b'"' and (length := len(text_of(key))) > LONGEST_KEY:
         yield _setting("key-too-long", "prompt_cache_key", str(length), LONGEST_KEY, kind="waste")
@@ -394,23 +391,6 @@ def find_settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broke
                 yield _setting("retention-shorter", "prompt_cache_retention", value)
     if params.get("truncation") == b'"auto"':
         yield _setting("truncation", "truncation", "auto", kind="expected")
-
-
-def _drops_reasoning(turn: Turn) -> bool:
-    """Return whether a reasoning model's calls are sent back without its reasoning, which no stored response has.
-
-    OpenAI's models think if the request asks for effort; xAI calls it the top cause of cache misses (docs.x.ai).
-    """
-    params = turn.prompt.params
-    effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
-    thinks = effort not in (b"null", b'"none"') and params.get("store") == b"false"
-    thinks = thinks and b"encrypted_content" not in params.get("include", b"")
-    if served_by(turn).provider == "xai":
-        thinks = "non-reasoning" not in (turn.model or "")
-    if not thinks or params.get("previous_response_id", b"null") != b"null":
-        return False
-    kinds = {(raw_members(part.json) or {}).get("type") for part in turn.prompt.messages if part.kind == "envelope"}
-    return b'"function_call"' in kinds and b'"reasoning"' not in kinds
 
 
 def _setting(
