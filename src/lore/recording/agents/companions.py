@@ -34,7 +34,7 @@ from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, packed
 
 if TYPE_CHECKING:
-    from lore.recording.agents.opencode_store import StoredSession
+    from lore.recording.agents.opencode_store import KeptSession
 
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # lines, and bytes of each, that are searched for a session's id
 SETTLED_SECONDS = 2.0  # a folder that changed less than this ago may change again without a new modification time
@@ -259,7 +259,7 @@ def _deepseek_logs(folder: str) -> Iterator[str]:
 # OpenCode's sessions
 
 
-def _family(path: str) -> tuple[str, Mapping[str, StoredSession]]:
+def _family(path: str) -> tuple[str, Mapping[str, KeptSession]]:
     """Return an OpenCode session's id, and all sessions stored with it by id; `("", {})` for any other file."""
     stored = corpus.opencode().session_in(path)
     if stored is not None:
@@ -297,7 +297,7 @@ def _opencode_root(path: str) -> str | None:
     return None if len(above) == 1 else family[above[-1]].name
 
 
-def _read_files(folder: str) -> Mapping[str, StoredSession]:  # by id
+def _read_files(folder: str) -> Mapping[str, KeptSession]:  # by id
     names = (name for name in filesystem.names(folder or os.curdir) if name.endswith(".json"))
     sessions = (_read_once(corpus.opencode().session_in_file, os.path.join(folder, name)) for name in names)
     return {session.id: session for session in sessions if session is not None}

@@ -64,7 +64,7 @@ def is_sqlite(path: str) -> bool:
         return False
 
 
-class StoredSession(NamedTuple):
+class KeptSession(NamedTuple):
     """A session of OpenCode; of one in files only the first three members are known."""
 
     id: str
@@ -77,7 +77,7 @@ class StoredSession(NamedTuple):
     directory: str = ""  # the folder in which it was started
 
 
-def sessions_of(path: str) -> dict[str, StoredSession]:
+def sessions_of(path: str) -> dict[str, KeptSession]:
     """Return the sessions of a database by id, oldest first; none if it is not OpenCode's, or cannot be read."""
     try:
         return _list_sessions(path, databases.stamps(path))
@@ -106,13 +106,13 @@ def fault_of(path: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _list_sessions(path: str, _: databases.Stamps) -> dict[str, StoredSession]:
+def _list_sessions(path: str, _: databases.Stamps) -> dict[str, KeptSession]:
     with closing(databases.connect(path)) as connection:
         rows = [] if _missing(connection) else sorted(_sessions(connection, path), key=lambda row: (row.start, row.id))
     return {session.id: session for session in rows}
 
 
-def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[StoredSession]:
+def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[KeptSession]:
     has = databases.columns_of(connection, "session")
     names = ("parent_id", "time_created", "title", "directory")
     parent, created, title, directory = (name if name in has else "null" for name in names)
@@ -121,7 +121,7 @@ def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[StoredSessi
                 where exists (select 1 from message where session_id = session.id)"""  # noqa: S608 - words of this file
     sizes = _sizes(connection)
     for name, above, created_at, at, session_title, folder in connection.execute(query):
-        yield StoredSession(
+        yield KeptSession(
             str(name), str(above) if above else None, f"{path}#{name}", _seconds(at), sizes.get(name, 0),
             _seconds(created_at) or 0, str(session_title or ""), str(folder or ""),
         )  # fmt: skip
@@ -142,7 +142,7 @@ def _seconds(at: object) -> float | None:
     return at / 1000 if isinstance(at, int | float) and 0 < at < LATEST_MS else None
 
 
-def only_session(path: str, sessions: Mapping[str, StoredSession]) -> str:
+def only_session(path: str, sessions: Mapping[str, KeptSession]) -> str:
     """Return the session of a database that has one; raises LoreError for several, with the newest as choices."""
     if len(sessions) == 1:
         return next(iter(sessions))
@@ -248,7 +248,7 @@ def is_session_file(path: str) -> bool:
     return os.path.isdir(_messages(path))
 
 
-def session_in_file(path: str) -> StoredSession | None:
+def session_in_file(path: str) -> KeptSession | None:
     """Return the session that a file of a storage folder or an export holds; None for any other file."""
     if is_session_file(path):
         header = jsonslice.members_at(filesystem.small_file(path))
@@ -259,7 +259,7 @@ def session_in_file(path: str) -> StoredSession | None:
             return None
         header = jsonslice.members_at(head[: array_at(head, OpenCode.paths)] + b"]}", "info")
     session = text_at_path(header, ("id",))
-    return StoredSession(session, text_at_path(header, ("parentID",)), path) if session else None
+    return KeptSession(session, text_at_path(header, ("parentID",)), path) if session else None
 
 
 def _messages(path: str) -> str:
