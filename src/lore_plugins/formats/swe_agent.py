@@ -234,8 +234,7 @@ class MiniSweAgent(DocumentReader):
         self._model = text_at(members_at(info, "config", "model"), "model_name") or None
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        message = session.decode(_MiniMessage, data)
+        message, session = self.session.decode(_MiniMessage, data), self.session
         extra = message.extra or _MiniExtra()
         session.at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
         if not session.is_started:
