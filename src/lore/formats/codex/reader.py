@@ -294,8 +294,9 @@ class Codex(LogReader):
         session, kind = self._session, item.type
         if kind in items.NEVER_SENT:
             return
-        notes = None if is_absent(metadata) else session.decode(items.CodexNotes, metadata)
-        if not (is_inherited or items.is_in_prompt(item, notes)):
+        notes = items.CodexNotes() if is_absent(metadata) else session.decode(items.CodexNotes, metadata)
+        is_unsent = kind == items.CONFIGURATION and not notes.harness_authored_configuration
+        if not is_inherited and (is_unsent or notes.delivered_assistant_message is not None):
             return
         if is_inherited:
             self._add_item(item, session.line.data)
