@@ -114,11 +114,7 @@ class SessionBuilder:
         try:
             return DECODERS[kind].decode(data)
         except (msgspec.DecodeError, RecursionError):
-            return self.convert(kind, data)
-
-    def convert(self, kind: type[T], data: bytes | Raw) -> T:
-        """Do what `decode` does, slowly: keys may be in snake_case or camelCase."""
-        return lenient.convert(bytes(data), kind, self.misfits)
+            return lenient.convert(bytes(data), kind, self.misfits)
 
     def take(self) -> list[Read]:
         """Return the reads emitted since the last call, and forget them; report misfits."""

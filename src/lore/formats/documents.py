@@ -138,10 +138,7 @@ class ElementCutter:
         return False
 
     def read_tail(self) -> bytes:
-        """Return the rest of the document after the last element, from the array's `]` on; empty if it is too long.
-
-        `find_next` is possible afterwards.
-        """
+        """Return the rest of the document, from the array's `]` on, without moving; empty if it is too long."""
         depth, _, _ = _scan(self.begin or b"", 0, 0)
         while self.is_whole:
             _, end, is_over = _scan(self._data, self._at, depth)

@@ -8,6 +8,7 @@ Places of events and problems are those in the file itself. `recording/packed.py
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import ClassVar
 
 import msgspec
@@ -79,7 +80,11 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
         if not line.strip():
             continue
         number += 1
-        header = _decode_header(line)
+        header: PackHeader | None = None
+        with suppress(ValueError, RecursionError):
+            header = lenient.decode(PackHeader, line)
+        if header is not None and not 0 <= header.size <= MEMBER_BYTES:
+            header = None
         if header is None and end >= 0:
             yield Problem(Code.UNREADABLE_LINE, "a file of a pack without its header", line=number, byte=byte)
             continue
@@ -94,14 +99,6 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
             buffer, at = b"".join([buffer[at:], *parts]), 0
         yield PackMember(header, number, byte, buffer[at : at + header.size])
         at, byte = at + header.size, byte + header.size
-
-
-def _decode_header(line: bytes) -> PackHeader | None:
-    try:
-        header = lenient.decode(PackHeader, line)
-    except (ValueError, RecursionError):
-        return None
-    return header if 0 <= header.size <= MEMBER_BYTES else None
 
 
 class PackReader:

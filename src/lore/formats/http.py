@@ -207,7 +207,8 @@ def failure_of(http: Http) -> Problem | None:
 
 def _quote_failure(http: Http) -> str:
     """Return what the recorder or the API says about a failed call, masked and shortened."""
-    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response))).rstrip(".")
+    text = " ".join(mask(http.failure or _error_in(_error_body(http.response))).split())
+    quote = (text if len(text) <= _QUOTED else text[:_QUOTED] + "…").rstrip(".")
     return "" if quote == "{}" else quote
 
 
@@ -257,11 +258,6 @@ def _error_body(response: Content) -> bytes:
 
 
 _ERROR_EVENT = pattern(rb'(?:^|\n)data:[ ]*(\{[^\n]*"error"[^\n]*)')
-
-
-def _mask_and_shorten(text: str) -> str:
-    plain = " ".join(mask(text).split())
-    return plain if len(plain) <= _QUOTED else plain[:_QUOTED] + "…"
 
 
 _ERRORS = ("error", "errors", "message", "Message", "detail", "msg")  # members with an API's message

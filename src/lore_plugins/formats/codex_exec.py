@@ -85,8 +85,7 @@ class CodexExec(PrintedRun):
         return False
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = session.decode(_ExecRecord, data)
+        record, session = self.session.decode(_ExecRecord, data), self.session
         session.chain = self._chain
         session.start_session(record.thread_id, dialect="openai-responses")
         match record.type:

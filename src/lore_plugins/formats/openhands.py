@@ -280,8 +280,7 @@ class OpenHands(PackReader):
         if self.session.file == STATE:
             self._read_state(self.session.decode(_OpenHandsState, data))
             return
-        session = self.session
-        event = session.decode(_OpenHandsEvent, data)
+        event, session = self.session.decode(_OpenHandsEvent, data), self.session
         stamp = event.timestamp
         session.at = None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
         if event.kind in _SILENT:

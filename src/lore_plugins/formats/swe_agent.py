@@ -42,12 +42,10 @@ from lore.formats import (
 from lore.model import (
     NULL,
     AssistantMessage,
-    Code,
     RawBlock,
     TextBlock,
     ThinkingBlock,
     UserMessage,
-    mask_credentials,
     members_at,
 )
 from lore.model import events as e
@@ -157,9 +155,7 @@ class SweAgent(DocumentReader):
         elif message.role in _INPUTS or message.role == "tool":
             session.append(UserMessage(self._uuid(uuids), blocks=blocks_in(message.content)))
         else:
-            role = mask_credentials(message.role)[:40]
-            session.problem(Code.UNKNOWN_RECORD, f"a message of role {role!r}; the step is kept as opaque")
-            session.emit(e.OpaqueEvent(record=Raw(session.line.data)))
+            session.keep_unknown("a message of role", message.role)
         return uuids
 
     def _uuid(self, uuids: list[str]) -> str:
@@ -236,8 +232,7 @@ class MiniSweAgent(DocumentReader):
         self._model = text_at(members_at(info, "config", "model"), "model_name") or None
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        message = session.decode(_MiniMessage, data)
+        message, session = self.session.decode(_MiniMessage, data), self.session
         extra = message.extra or _MiniExtra()
         session.at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
         if not session.is_started:

@@ -81,8 +81,7 @@ class DeepSeekHarness(LogReader):
         return record.keys() >= {"type", "seq", "time", "data"} and "/" in text_at(record, "type")
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = session.decode(_DshRecord, data)
+        record, session = self.session.decode(_DshRecord, data), self.session
         session.at = values.stamp_at(record.created_at if record.time is None else record.time)
         parent = record.parent_session
         session.start_session(record.id, at=session.at, dialect="openai-chat", parent_session_id=parent)

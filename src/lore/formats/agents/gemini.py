@@ -127,8 +127,7 @@ class GeminiCli(LogReader):
         return has_names and "messages" not in header
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = session.decode(_GeminiRecord, data)
+        record, session = self.session.decode(_GeminiRecord, data), self.session
         session.at, session.chain = record.timestamp, self._chain
         if record.rewind_to is not None:
             self._rewind_to(record.rewind_to)

@@ -132,8 +132,7 @@ class GeminiStream(PrintedRun):
         return False
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = session.decode(_StreamRecord, data)
+        record, session = self.session.decode(_StreamRecord, data), self.session
         session.at = record.timestamp
         session.start_session(record.session_id, at=session.at, dialect="gemini")
         match record.type:

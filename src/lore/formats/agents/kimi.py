@@ -187,8 +187,7 @@ class KimiCode(LogReader):
         return False
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = session.decode(_KimiCodeRecord, data)
+        record, session = self.session.decode(_KimiCodeRecord, data), self.session
         session.at = stamp_of(record.created_at if items.is_absent(record.time) else record.time)
         session.start_session(at=session.at, dialect="openai-chat")
         match record.type:

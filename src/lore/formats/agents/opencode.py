@@ -295,7 +295,6 @@ class OpenCode(DocumentReader):
         self._read_message(self.session.decode(_OpenCodeRecord, data))
 
     def _read_message(self, record: _OpenCodeRecord) -> None:
-        """Report a message to the session."""
         record = drop_ambiguous_ids(record, self.session.line_id, self.message_ids)
         info = record.info
         if self.reverted_at is None and self.reverted_from and info.id == self.reverted_from:

@@ -54,6 +54,8 @@ _ANSWER, _RESULT = (
     frozenset(("role", "api", "provider", "usage")),
     frozenset(("role", "toolCallId", "toolName", "isError")),
 )
+# Messages that OpenClaw writes and no model made: a copy of what it sent to a chat, its own text.
+_COPIES = (("openclaw", "delivery-mirror"), ("openclaw", "gateway-injected"))
 _LOOKED_AT = 16  # lines of a file's beginning; entries of extensions have types of their own
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}")  # as pi makes them: the search for placeholders is slow
 
@@ -74,11 +76,6 @@ class _Node:  # an entry of the tree
 
 def _is_id(name: str) -> bool:
     return _OWN_ID.match(name) is not None or visible_value(name) != ""
-
-
-def _is_copy(message: records.PiMessage) -> bool:
-    """Return whether OpenClaw wrote a message that no model made: a copy of what it sent to a chat, or its own text."""
-    return message.provider == "openclaw" and message.model in ("delivery-mirror", "gateway-injected")
 
 
 class Pi(LogReader):
@@ -176,7 +173,7 @@ class Pi(LogReader):
             if title and title != self.title:
                 self.title = title
                 self.session.emit(e.SessionChanged(title=title, at=self.session.at))
-        elif message is not None and message.role == "assistant" and not _is_copy(message):
+        elif message is not None and message.role == "assistant" and (message.provider, message.model) not in _COPIES:
             self._add_answer(node, entry, message)
         else:
             self._show(node, entry)

@@ -194,10 +194,8 @@ def wrap_summary(summary: Raw, words: tuple[str, str] = _COMPACTED) -> Raw:
 
 def call_ids(message: PiMessage) -> list[str]:
     """Return the ids of the calls in a response."""
-    try:
-        return [part.id for part in parts_of(message.content) if type(part) is PiCall]
-    except ValueError:
-        return []
+    parts = parts_of(message.content) if opens(message.content) == "[" else ()
+    return [part.id for part in parts if type(part) is PiCall]
 
 
 def has_image(content: PromptContent) -> bool:

@@ -130,8 +130,7 @@ class QwenCode(LogReader):
         return False
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = session.decode(_QwenRecord, data)
+        record, session = self.session.decode(_QwenRecord, data), self.session
         if record.type not in TYPES:
             session.keep_unknown("unknown record type", record.type)
             return

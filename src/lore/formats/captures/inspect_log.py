@@ -59,9 +59,7 @@ class _Sample(Struct):
 class InspectLog(Documents):
     """Reader of Inspect logs in JSON, sample by sample; a log without samples has nothing to read."""
 
-    name: ClassVar[str] = "inspect"
-    paths: ClassVar[tuple[str, ...]] = (".samples",)
-    words: ClassVar[tuple[bytes, ...]] = (b'"version"', b'"eval"', b'"samples"')
+    name, paths, words = "inspect", (".samples",), (b'"version"', b'"eval"', b'"samples"')
     longest: ClassVar[int] = SAMPLE_BYTES
     max_values: ClassVar[int] = SAMPLE_VALUES
 

@@ -1,7 +1,7 @@
 """Read HTTP calls as proxies, cassettes, browsers and exports record them, by the table of paths in `layouts.py`.
 
-A recorder that writes a document, not lines, gets a class of three lines: where its list is, and which words the
-beginning of its files must hold.
+A recorder that writes a document, not lines, gets a class of one line: its name, where its list is, and which words
+the beginning of its files must hold.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ class Cassette(Documents):
     A binary body may be in a file next to the cassette, which a reader cannot open: such a request is a problem.
     """
 
-    name: ClassVar[str] = "cassette"
-    paths: ClassVar[tuple[str, ...]] = (".entries", ".Entries")
-    words: ClassVar[tuple[bytes, ...]] = (b'ntries"', b"equest")
+    name, paths, words = "cassette", (".entries", ".Entries"), (b'ntries"', b"equest")
 
 
 class ClaudeTap(Documents):
@@ -80,25 +78,19 @@ class ClaudeTap(Documents):
     that it continues.
     """
 
-    name: ClassVar[str] = "claude-tap"
-    paths: ClassVar[tuple[str, ...]] = (".packets",)
-    words: ClassVar[tuple[bytes, ...]] = (b'"packets"', b'"method"', b'"request"')
+    name, paths, words = "claude-tap", (".packets",), (b'"packets"', b'"method"', b'"request"')
 
 
 class Har(Documents):
     """Reader of HAR, as browsers, mitmproxy and PollyJS write it."""
 
-    name: ClassVar[str] = "har"
-    paths: ClassVar[tuple[str, ...]] = (".log.entries",)
-    words: ClassVar[tuple[bytes, ...]] = (b'"log"', b'"entries"')
+    name, paths, words = "har", (".log.entries",), (b'"log"', b'"entries"')
 
 
 class ProxyList(Documents):
     """Reader of an array of calls: what a proxy logged, or nock recorded."""
 
-    name: ClassVar[str] = "proxy-list"
-    paths: ClassVar[tuple[str, ...]] = ("",)
-    words: ClassVar[tuple[bytes, ...]] = (b'"response"',)
+    name, paths, words = "proxy-list", ("",), (b'"response"',)
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:

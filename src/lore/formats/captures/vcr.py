@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain as chained
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import Any
 
 from lore.formats.base import Read
 from lore.formats.beginning import is_yaml_cassette, peek
@@ -58,9 +58,7 @@ class YamlError(Exception):
 class Vcr(Documents):
     """Reader of cassettes: JSON if the first byte that is not a space is a brace or a bracket, else YAML."""
 
-    name: ClassVar[str] = "vcr"
-    paths: ClassVar[tuple[str, ...]] = (".interactions", ".http_interactions")
-    words: ClassVar[tuple[bytes, ...]] = (b'"request"', b"interactions")
+    name, paths, words = "vcr", (".interactions", ".http_interactions"), (b'"request"', b"interactions")
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:

@@ -78,8 +78,7 @@ class ClaudeCode(LogReader):
         return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = self._without_placeholders(records.decode_record(data, session))
+        record, session = self._without_placeholders(records.decode_record(data, self.session)), self.session
         uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             # Claude Code leaves out parents of records of hooks (38 of 42), which makes no difference to the prompt;

@@ -204,9 +204,7 @@ def decode_record(data: bytes, session: SessionBuilder | None = None) -> ClaudeR
             raise
     except (msgspec.DecodeError, RecursionError):
         pass
-    if session is None:
-        return lenient.convert(data, _Record)
-    return session.convert(_Record, data)
+    return lenient.convert(data, _Record, None if session is None else session.misfits)
 
 
 def is_record(line: bytes) -> bool:
@@ -226,7 +224,7 @@ def is_record(line: bytes) -> bool:
 
 def compaction_of(metadata: Raw, session: SessionBuilder) -> Compact:
     """Decode a compaction's metadata in either spelling; report members of a wrong type to the session."""
-    return Compact() if is_absent(metadata) else session.convert(Compact, metadata)
+    return Compact() if is_absent(metadata) else lenient.convert(bytes(metadata), Compact, session.misfits)
 
 
 def message_of(record: ClaudeRecord) -> ClaudeMessage:

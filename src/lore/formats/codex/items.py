@@ -156,14 +156,6 @@ DEVELOPER_TEXT = re.compile(
 )
 
 
-def is_in_prompt(item: CodexPayload, notes: CodexNotes | None) -> bool:
-    """Return whether an item is sent: no message that a tool delivered, nor settings without the client's note."""
-    if notes is None:
-        return item.type != CONFIGURATION
-    is_written = bool(notes.harness_authored_configuration) or item.type != CONFIGURATION
-    return is_written and notes.delivered_assistant_message is None
-
-
 def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) -> Item | None:
     """Return the item of a payload that is not a result; None for a system message, which is never sent.
 

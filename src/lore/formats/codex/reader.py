@@ -22,7 +22,6 @@ for newer records.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import ClassVar, TypeAlias
 
 from msgspec import Raw, Struct
@@ -217,16 +216,14 @@ class Codex(LogReader):
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
 
     def handle(self, data: bytes) -> None:
-        session = self._session
-        record = session.decode(_CodexLine, data)
+        record, session = self._session.decode(_CodexLine, data), self._session
         session.at, payload = record.timestamp, record.payload
         is_inherited = record.ordinal is not None and record.ordinal < self._start
         match record.type:
             case "response_item":
                 self._read_item(session.decode(items.CodexPayload, payload), record.metadata, is_inherited=is_inherited)
             case "event_msg":
-                with suppress(ValueError):  # the screen's: nothing else is in it
-                    self._read_event(session.decode(_CodexEvent, payload), is_inherited=is_inherited)
+                self._read_event(session.decode(_CodexEvent, payload), is_inherited=is_inherited)
             case "session_meta":
                 self._read_meta(session.decode(_CodexMeta, payload))
             case "turn_context":
@@ -297,8 +294,9 @@ class Codex(LogReader):
         session, kind = self._session, item.type
         if kind in items.NEVER_SENT:
             return
-        notes = None if is_absent(metadata) else session.decode(items.CodexNotes, metadata)
-        if not (is_inherited or items.is_in_prompt(item, notes)):
+        notes = items.CodexNotes() if is_absent(metadata) else session.decode(items.CodexNotes, metadata)
+        is_unsent = kind == items.CONFIGURATION and not notes.harness_authored_configuration
+        if not is_inherited and (is_unsent or notes.delivered_assistant_message is not None):
             return
         if is_inherited:
             self._add_item(item, session.line.data)

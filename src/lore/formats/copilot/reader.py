@@ -175,8 +175,7 @@ class Copilot(LogReader):
         yield from super().read(chained((begin,), pieces))
 
     def handle(self, data: bytes) -> None:
-        session = self.session
-        record = session.decode(_CopilotLine, data)
+        record, session = self.session.decode(_CopilotLine, data), self.session
         if record.type not in _KINDS:
             session.misfits.clear()  # nothing of such a line is read
             if not record.ephemeral and not record.type.startswith(_SILENT):
