@@ -43,6 +43,7 @@ SHAPES = (
     # Bedrock
     ({"inputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 50, "outputTokens": 7},
      Usage(3, 100, 50, 7)),
+    ({"inputTokens": 3, "cacheReadInputTokenCount": 100, "outputTokens": 7}, Usage(3, 100, None, 7)),  # Nova
     ({"inputTokens": 3, "cacheWriteInputTokens": 50, "cacheDetails": [{"ttl": "1h", "inputTokens": 50}, None]},
      Usage(uncached_tokens=3, write_tokens=50, write_1h_tokens=50)),
     ({"inputTokens": 3, "cacheDetails": {"ttl": "1h"}}, Usage(3)),

@@ -85,9 +85,11 @@ _TOOL_USE = (
 )  # fmt: skip
 # Ollama's response has its counters next to the message; `prompt_eval_count` is the whole prompt (docs/api.md).
 _OLLAMA = _Family(("prompt_eval_count",), (), (), ("eval_count",))
+# The second names are Nova's in InvokeModel; Converse repeats them.
 _BEDROCK = _Family(
-    ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), includes_cached=False
-)
+    ("inputTokens",), ("cacheReadInputTokens", "cacheReadInputTokenCount"),
+    ("cacheWriteInputTokens", "cacheWriteInputTokenCount"), ("outputTokens",), includes_cached=False,
+)  # fmt: skip
 # Vercel's AI SDK from version 5 on, for any provider; 5 leaves out cached tokens where the provider's input does.
 _AI_SDK = _Family(
     ("inputTokens",), ("cacheReadTokens", "cachedInputTokens"), ("cacheWriteTokens",), ("outputTokens",),

@@ -457,8 +457,6 @@ FIELDS = frozenset((
     "prompt_cache_retention", "additionalModelRequestFields", "frequency_penalty", "presence_penalty",
     "client_metadata",
 ))  # fmt: skip
-
-
 _NO_CONTENT = pattern(rb'\[\s*\{\s*"role"\s*:\s*"\w+"\s*\}')  # of messages in a span without their contents
 
 
@@ -468,9 +466,7 @@ def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
     Its messages have roles (Gemini's have parts, items of the Responses API have types).
     """
     if "messages" in members:
-        is_sent = is_call or (
-            any(sign in members for sign in _SIGNS) and _NO_CONTENT.match(members["messages"]) is None
-        )
+        is_sent = is_call or (any(sign in members for sign in _SIGNS) and not _NO_CONTENT.match(members["messages"]))
         return is_sent and _begins_with(members["messages"], ("role",))
     if not is_call and any(key in members for key in KEPT):
         return False

@@ -177,25 +177,16 @@ def _cause_of(code: str, path: str, evidence: ParameterChanged | BetasChanged, c
     return Cause(code, section, evidence, position, kind, path)
 
 
-def _shorten(old: bytes | None, new: bytes | None) -> tuple[str | None, str | None]:
+def _shorten(*values: bytes | None) -> list[str | None]:
     """Return the beginnings of two values, credentials masked; if they are equal, both from where they differ.
 
     None if a value was left out.
     """
-    before, after = (None if raw is None else _text_of(raw) for raw in (old, new))
-    shared = common_prefix(before or "", after or "")
+    texts: list[str | None] = []
+    for raw in values:
+        text = raw and (text_of(raw) if raw[:1] == b'"' else raw[:MASKED_BYTES].decode("utf-8", "replace"))
+        texts.append(text and mask(printable(" ".join(text.split()))[:MASKED_BYTES]))
+    shared = common_prefix(texts[0] or "", texts[1] or "")
     start = shared - _SHOWN_BEFORE if shared >= _SHOWN_CHARACTERS else 0
-    return _cut(before, start), _cut(after, start)
-
-
-def _text_of(raw: bytes) -> str:
-    """Return a value in one line, as much of it as is masked at once."""
-    text = text_of(raw) if raw[:1] == b'"' else " ".join(raw[:MASKED_BYTES].decode("utf-8", "replace").split())
-    return mask(printable(text)[:MASKED_BYTES])
-
-
-def _cut(text: str | None, start: int) -> str | None:
-    if text is None:
-        return None
     end = start + _SHOWN_CHARACTERS
-    return ("…" if start else "") + text[start:end] + ("…" if len(text) > end else "")
+    return [text and "…" * (start > 0) + text[start:end] + "…" * (len(text) > end) for text in texts]

@@ -143,11 +143,9 @@ def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
     start = message_start(previous, shared)
     is_answer = is_model_message(previous.messages[start])
     if not is_answer or len(previous.messages) == len(current.messages):
-        before, after = (answer_keys(side, start) for side in (previous, current))
-        if before and after and before.isdisjoint(after):
-            return True
-    if not is_answer:
-        return False
+        keys, others = (answer_keys(side, start) for side in (previous, current))
+        if not is_answer or (keys and others and not keys & others):
+            return bool(keys and others) and not keys & others
     # by text: many clients write the marked last message as a block, and later as a plain text
     before, after = (
         Counter(block_of(block).text or block.data for block in side.messages.since(shared)

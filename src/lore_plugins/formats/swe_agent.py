@@ -46,6 +46,7 @@ from lore.model import (
     TextBlock,
     ThinkingBlock,
     UserMessage,
+    mask_credentials,
     members_at,
 )
 from lore.model import events as e

@@ -25,7 +25,6 @@ from lore.formats.http import ANSWERS, ASKED, ENDPOINT, Http, Judged, endpoint_o
 from lore.formats.lines import Line, LineReader, fault, nonblank_lines, placed, problem
 from lore.formats.plain_chat import signs
 from lore.formats.values import text_in
-from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
@@ -52,9 +51,7 @@ _NAMED = pattern(
 _HELD = pattern(rb'"(?:messages|contents|input|prompt|request|request_body|payload|body)\\*"\s*:\s*[^\sn]|\\u')
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 # Langfuse's types of observations that call no model
-_OTHER_SPANS = frozenset(
-    map(encode, ["SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"])
-)
+_OTHER_SPAN = pattern(rb'"(?:SPAN|EVENT|AGENT|TOOL|CHAIN|RETRIEVER|EVALUATOR|EMBEDDING|GUARDRAIL)"')
 
 
 class Bodies(LineReader):
@@ -91,7 +88,7 @@ class Bodies(LineReader):
 
     def _read_other(self, line: Line) -> list[Read]:
         is_span = _NAMED.search(line.data) is not None and _HELD.search(line.data) is None  # one that asked nothing
-        is_span = is_span or (raw_members(line.data) or {}).get("type") in _OTHER_SPANS
+        is_span = is_span or _OTHER_SPAN.fullmatch((raw_members(line.data) or {}).get("type", b"")) is not None
         unknown = problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)
         return [] if is_span else [unknown]
 

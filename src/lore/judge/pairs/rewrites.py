@@ -29,16 +29,9 @@ from lore.model.jsonslice import raw_members
 from lore.model.labels import find_labels
 from lore.model.limits import USER_SEGMENTS
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix import purpose
+from lore.prefix import likeness, purpose
 from lore.prefix.blocks import block_of, message_start
-from lore.prefix.likeness import (
-    has_grown_text,
-    has_kept_system,
-    has_same_head,
-    is_model_message,
-    is_nearly_equal,
-    mark_answers,
-)  # fmt: skip
+from lore.prefix.likeness import has_kept_system, has_same_head, is_model_message, is_nearly_equal, mark_answers
 from lore.prefix.overlap import has_same_content
 from lore.prefix.volatile import find_topic, find_volatile_word
 
@@ -144,7 +137,7 @@ def find_rewind(
             return None
     elif any(map(is_model_message, new)) or not before.isdisjoint(after):
         return None
-    if not start and has_grown_text(previous, current):  # a program adds to the only text
+    if not start and likeness.has_grown_text(previous, current):  # a program adds to the only text
         return None
     return Cause(
         Code.REWIND, "messages", MessagesTakenBack(len(removed), are_examples), len(previous.head) + begin

@@ -38,8 +38,10 @@ class Told(EvidenceFact, frozen=True):
 
 
 _REFUSED = pattern(r"refused a request \(HTTP (\d+)\)")
-_FILTERED = pattern(r"content.?(?:management|filter)|ResponsibleAI|safety (?:polic|system)", re.IGNORECASE)
-_WRONG_KEY = pattern(r"API[ _]key not valid|API_KEY_INVALID|(?:invalid|incorrect) api[ _-]?key", re.IGNORECASE)
+_TOPICS = {  # what other refusals are about; Gemini answers 400 to a wrong key
+    "401": pattern(r"API[ _]key not valid|API_KEY_INVALID|(?:invalid|incorrect) api[ _-]?key", re.IGNORECASE),
+    "filter": pattern(r"content.?(?:management|filter)|ResponsibleAI|safety (?:polic|system)", re.IGNORECASE),
+}
 
 
 class Damage(EvidenceFact, frozen=True):
@@ -56,11 +58,8 @@ class Damage(EvidenceFact, frozen=True):
         if self.message.startswith("a request that is recorded twice"):
             return "twice"
         status = _REFUSED.search(self.message)
-        if status is None:
-            return ""
-        if _WRONG_KEY.search(self.message) is not None:  # Gemini answers 400 then
-            return "401"
-        return "filter" if _FILTERED.search(self.message) else status[1]
+        topics = (name for name, words in _TOPICS.items() if words.search(self.message))
+        return "" if status is None else next(topics, status[1])
 
 
 # Facts that the log records
