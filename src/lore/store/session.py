@@ -211,7 +211,7 @@ class StoredSession(Session):
         new = Session.events_of(_join(remote[stored_count:]))
         sent = [
             event for event in Session.events_of(_join(waiting[stored_count:]))
-            if (event.chain, _turn_of(event)) not in self._withheld
+            if (event.chain, getattr(event, "turn", None)) not in self._withheld
         ]  # fmt: skip
         self._withheld.clear()
         unsaved = _rebase_events(sent, self.state, new)
@@ -249,11 +249,6 @@ def _check_store(store: object) -> None:
     if not callable(getattr(store, "load", None)):
         hint = "lore.open_store(url), or lore.open(url, session_id, …)"
         raise MisuseError(f"store is {kind_of(store)}, expected a store: {hint}", hint=hint)
-
-
-def _turn_of(event: e.Event) -> int | None:
-    """Return the number of the turn that an event belongs to; None if it names none."""
-    return getattr(event, "turn", None)
 
 
 def _join(lines: Sequence[bytes]) -> bytes:
