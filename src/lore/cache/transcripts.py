@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import UNKNOWN, Prediction
-from lore.cache.counts import DROP, ONE_HOUR, SOON, cached, lifetime, position, reason_to_doubt, total
+from lore.cache.counts import DROP, ONE_HOUR, SOON, TOLERANCE_SHARE, cached, lifetime, position, reason_to_doubt, total
 from lore.cache.falls import fall_table, find_fall, version_of
 from lore.cache.log_branches import LogBranches, without_settings
 from lore.cache.lookback import POSITIONS, lookback_rule
@@ -157,6 +157,9 @@ class TranscriptChain:
         self._sends_hidden: bool | None = None
         self._may_send_hidden = False  # clients of this version mostly do
         self._repeats: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
+        self._stepwise: deque[bool] = deque(
+            maxlen=6
+        )  # whether they are whole steps of the prompt before, and not that read
 
     def observe(self, turn: Turn) -> None:
         """Derive the state of the next turn without its usage; forget places that it cannot read."""
@@ -334,11 +337,13 @@ class TranscriptChain:
         is_far = state.new_positions > POSITIONS and state.is_extended
         if is_far and not lookback_rule(self._turn.at).runs:  # each block counts
             yield history.head, "lookback"
+        never_read = state.implicit and history.latest_read is None
         if state.implicit and provider in fall_table().random:
-            steps = 0 if self._number("read_step") is None else self._whole_steps(state.prefix.tokens or 0)
-            yield max(steps, history.head if history.latest_read is None else history.latest_read), "no-sign"
-        elif sum(self._repeats) >= _REPEATS and (self._flag("reads_output") or history.latest_read is None):
-            yield history.latest_read or 0, "no-sign"  # writes are lost, or nothing was ever read
+            latest = history.head if history.latest_read is None else history.latest_read
+            is_stepwise = self._number("read_step") and 2 * sum(self._stepwise) >= len(self._stepwise)
+            yield max(latest, self._whole_steps(state.prefix.tokens or 0) if is_stepwise else 0), "no-sign"
+        elif sum(self._repeats) >= _REPEATS and (never_read or self._flag("reads_output")):  # or writes are lost
+            yield history.latest_read or 0, "no-sign"
 
     # the usage
 
@@ -415,7 +420,10 @@ class TranscriptChain:
         if history.first is None:
             history.learn_first(first_pass, state.grown)
             return
-        self._repeats.append(read == (history.latest_read or 0))
+        latest, steps = history.latest_read or 0, self._whole_steps(state.prefix.tokens or 0)
+        self._repeats.append(read == latest)
+        if read and self._number("read_step") and steps > latest + DROP:
+            self._stepwise.append(abs(steps - read) <= TOLERANCE_SHARE * read < abs(latest - read))
         if state.cached is None or state.model_changed:
             return
         fell, reason = read < state.cached - DROP, state.prefix.reason
