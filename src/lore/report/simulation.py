@@ -15,14 +15,14 @@ from lore.judge.messages import describe_ruled_out
 from lore.judge.prices import sum_known
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, Code, kind_in_words
-from lore.model.fact import format_money
+from lore.model.fact import count_of, format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.plugins import entry_points
 from lore.report import sentences
 from lore.report.console import WIDTH, Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, format_count, place_of, when
+from lore.report.plain import format_count, place_of, when
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN, _BREAKS_SHOWN, _CAUSES_SHOWN = 9, 20, 12  # without -v
@@ -88,7 +88,7 @@ def write_simulated(
             if agreement.turns:
                 share = _percent(agreement.within_2_percent / agreement.turns)
                 text = (
-                    f": within 2 % of the usage in {share} of {counted(agreement.turns, 'turn')} that can be compared"
+                    f": within 2 % of the usage in {share} of {count_of(agreement.turns, 'turn')} that can be compared"
                 )
             out.print(f"predictions{text}")
             if verbose:
@@ -100,7 +100,7 @@ def write_simulated(
         view.write(measured, out, every=every)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
-    extent = f"{counted(result.totals.problems, 'problem')} in the recordings"
+    extent = f"{count_of(result.totals.problems, 'problem')} in the recordings"
     if len(visible_problems) < len(result.problems):
         out.hint(extent, "-v shows them")
     elif visible_problems:
@@ -120,7 +120,7 @@ def write_turns(
     """
     known = (turn.cause or turn.predicted.read_tokens is not None or _billed_read(turn) is not None for turn in turns)
     if len(turns) > 1 and not any(known):
-        out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
+        out.print(f"{count_of(len(turns), 'turn')} without usage: nothing can be predicted")
         return
     breaks = [turn for turn in turns if turn.cause is not None]
     visible_turns = turns if every else breaks
@@ -140,7 +140,7 @@ def write_turns(
                 lines = [f"      {text}" for text in (evidence or cause.message, *describe_ruled_out(cause.ruled_out))]
             notes.append([*lines, *([place_of(following.path, None)] if following.path != turn.path else [])])
         write_table(_TURN_COLUMNS, list(map(_format_turn, visible_turns)), out, notes=notes)
-    extent = f"{len(breaks) or 'none'} of {counted(len(turns), 'turn')} with a cache break"
+    extent = f"{len(breaks) or 'none'} of {count_of(len(turns), 'turn')} with a cache break"
     if len(visible_turns) < len(breaks):
         out.hint(
             f"{extent}, shown are the {len(visible_turns)} with the largest loss", "-v shows all, --all every turn"
@@ -189,7 +189,7 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 def _write_cost(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
+        missing = f"; {count_of(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
         billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
@@ -218,14 +218,14 @@ def _write_sums(result: results.SimulateResult, out: Console) -> None:
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, of_predicted_turns)]
     if isinstance(totals.other_passes, UsageResult):
         response_count = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
-        rows.append(("of other passes", totals.other_passes, f" (in {counted(response_count, 'response')})"))
+        rows.append(("of other passes", totals.other_passes, f" (in {count_of(response_count, 'response')})"))
     for name, usage, suffix in rows:
         out.print(f"tokens {name}: {sentences.format_usage(usage) or 'not recorded'}{suffix}")
 
 
 def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> str:
     """Return how many turns a sum is over if not all of them, and what they were `billed`: sums of the same turns."""
-    turns = f" in {known_turns:,} of {counted(result.totals.turns, 'turn')}"
+    turns = f" in {known_turns:,} of {count_of(result.totals.turns, 'turn')}"
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
@@ -239,7 +239,7 @@ def write_reliability(result: results.SimulateResult, out: Console) -> None:
         out.print("reliability: unknown, since no billed turn only appends to the previous one")
     _write_shares_read(result.reliability, out)
     if result.problems:
-        problems = f"{counted(result.totals.problems, 'problem')} in the recordings"
+        problems = f"{count_of(result.totals.problems, 'problem')} in the recordings"
         out.print(f"{problems}; the first: {result.problems[0].message}")
 
 
@@ -247,7 +247,7 @@ def _write_shares_read(rows: Sequence[results.ReliabilityResult], out: Console) 
     previous_group = ""
     for row in rows:
         if row.by == "all":
-            turns = f"{row.read:,} of {counted(row.appends, 'turn')} that only appended read the whole cached prefix"
+            turns = f"{row.read:,} of {count_of(row.appends, 'turn')} that only appended read the whole cached prefix"
             suffix = "; no change, pause or compaction explains the others" if row.read < row.appends else ""
             out.print(line(("reliability: ", "bold"), f"{_percent(row.share)} ({turns}{suffix})"))
             continue
@@ -278,10 +278,10 @@ def _write_groups(groups: Sequence[results.GroupResult], out: Console, *, verbos
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             name += f" ({kind_in_words(group.kind, group.name)})" if group.kind is not None else ""
             cost = f" that cost {format_money(group.billed)}" if group.billed else ""
-            rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{sentences.in_dollars(group.rebilled)}"
-            out.print(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}")
+            rebilled = f"{count_of(group.lost_tokens, 'token')} re-billed{sentences.in_dollars(group.rebilled)}"
+            out.print(f"  {name}: {rebilled} in {count_of(group.turns, 'turn')}{cost}")
         if of_kind[most:]:
-            out.hint(f"  {counted(len(of_kind) - most, 'more cause')}", "-v shows all")
+            out.hint(f"  {count_of(len(of_kind) - most, 'more cause')}", "-v shows all")
 
 
 def _write_changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
@@ -369,7 +369,7 @@ def _describe_saving(
     effect = "read from a cache" if is_missed else f"re-billed {'less' if change.tokens > 0 else 'more'}"
     reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
     if change.tokens:
-        where = "where several of them broke the same prefix" if parts else f"in {counted(change.turns, 'turn')}"
+        where = "where several of them broke the same prefix" if parts else f"in {count_of(change.turns, 'turn')}"
         reasons.append(f"{abs(change.tokens):,} tokens {effect}, {where}")
     reason = "; ".join(reasons) or "the same tokens at other prices"
     if not change.saved:
@@ -406,7 +406,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     own_count = sum(row.own for row in result.rules)
     own_note = f", {own_count:,} of them your own" if own_count else ""
     date_note = "" if result.as_of is None else f", as of {result.as_of}"
-    out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
+    out.print(line((count_of(len(result.rules), "row") + own_note + date_note, "bold")))
 
 
 _GROUP = "lore.measured"
