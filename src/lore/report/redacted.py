@@ -77,9 +77,8 @@ def digest(text: str) -> str:
     """Return the length of a text and 8 digits of its SHA-256; "" for an empty one."""
     if not text:
         return ""
-    return (
-        f"[{len(text)} character{'s' * (len(text) != 1)}, sha256 {sha256(text.encode('utf-8', 'surrogatepass'))[:8]}]"
-    )
+    size, spelled = len(text), text.encode("utf-8", "surrogatepass")
+    return f"[{size} character{'s' * (size != 1)}, sha256 {sha256(spelled)[:8]}]"
 
 
 def redacted_path(path: str) -> str:

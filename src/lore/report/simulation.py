@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -284,6 +284,9 @@ def _write_groups(groups: Sequence[results.GroupResult], out: Console, *, verbos
             out.hint(f"  {count_of(len(of_kind) - most, 'more cause')}", "-v shows all")
 
 
+_Row: TypeAlias = tuple[results.Saving, Sequence[str]]  # a change, and the causes of a combination
+
+
 def _write_changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the changes that save, the best first, then those that save nothing and those whose saving is unknown."""
     cost = result.totals.cost
@@ -291,16 +294,13 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     by_name = {change.change: change for change in result.what_if}
     rows = [_beyond_parts(change, by_name) for change in result.what_if if change.saves]
     rows.sort(key=lambda row: (row[0].saved or 0.0, row[0].tokens), reverse=True)
-    small_changes = list[results.Saving]()
-    if not verbose:
-        little = _LITTLE * (total_cost or 0.0)
-        small_changes = [change for change, parts in rows if not parts and 0 < (change.saved or 0.0) < little]
-        joint = [set(_codes(change)) for change, parts in rows if parts]  # the largest one has what the others save
-        rows = [
-            (change, parts) for change, parts in rows
-            if change not in small_changes
-            and not (parts and (any(set(parts) < codes for codes in joint) or (change.saved or little) < little))
-        ]  # fmt: skip
+    little = 0.0 if verbose else _LITTLE * (total_cost or 0.0)
+    small_changes = [change for change, parts in rows if not parts and 0 < (change.saved or 0.0) < little]
+    joint = [] if verbose else [set(parts) for _, parts in rows]  # the largest one has what its parts save together
+    rows = [
+        (change, parts) for change, parts in rows
+        if not (0 < (change.saved or 0.0) < little or (parts and any(set(parts) < codes for codes in joint)))
+    ]  # fmt: skip
     causes = [cause for turn in result.turns for cause in turn.causes if cause.lost_tokens]
     missed = {f"cause={cause.code}" for cause in causes} - {f"cause={cause.code}" for cause in causes if cause.is_break}
     if rows:
@@ -312,7 +312,7 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     for change, parts in rows if verbose else rows[:_CHANGES_SHOWN]:
         names = "" if parts else ", ".join(CODES[code].name for code in _codes(change) if code in CODES)
         label = f"all of {', '.join(parts)}" if parts else " ".join(filter(None, (change.change, names)))
-        out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed, parts=parts)}")
+        out.print(f"  {label}: {_describe_saving(change, parts, total_cost, is_missed=change.change in missed)}")
         fixes = [fix for fix in change.fix.splitlines() if not parts or fix not in shown_fixes]
         shown_fixes.update(fixes)
         for number, fix in enumerate(fixes):
@@ -320,11 +320,9 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     _write_without_saving(result.what_if, small_changes, out)
 
 
-def _write_without_saving(
-    changes: Sequence[results.Saving], small_changes: Sequence[results.Saving], out: Console
-) -> None:  # fmt: skip
+def _write_without_saving(changes: Sequence[results.Saving], small: Sequence[results.Saving], out: Console) -> None:
     """Write which changes save nothing or little, and those whose saving is unknown."""
-    without_saving = [f"{change.change} ({format_money(change.saved)})" for change in small_changes]
+    without_saving = [f"{change.change} ({format_money(change.saved)})" for change in small]
     unknown_savings = list[str]()
     for change in changes:
         if change.saves or change.changes_nothing is True:  # a note says why
@@ -334,7 +332,7 @@ def _write_without_saving(
         else:
             extra = f" (costs {format_money(-change.saved)} more)" if change.saved and change.saved < 0 else ""
             without_saving.append(f"{change.change}{extra}")
-    no_saving = f"simulated, {'little or ' if small_changes else ''}no saving"
+    no_saving = f"simulated, {'little or ' if small else ''}no saving"
     for label, names in ((no_saving, without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
@@ -344,28 +342,18 @@ def _codes(change: results.Saving) -> list[str]:
     return change.change.removeprefix("cause=").split(",")
 
 
-def _beyond_parts(
-    change: results.Saving, by_name: Mapping[str, results.Saving]
-) -> tuple[results.Saving, Sequence[str]]:  # fmt: skip
-    """Return a combination of causes with what it saves beyond each of them by itself, and their codes.
-
-    Other changes, and combinations whose causes save nothing by themselves, are returned as they are, without codes.
-    """
+def _beyond_parts(change: results.Saving, by_name: Mapping[str, results.Saving]) -> _Row:
+    """Return a combination of causes with what it saves beyond each of them, and their codes; else the change."""
     parts = [by_name.get(f"cause={code}") for code in _codes(change)]
     alone = [part for part in parts if part is not None and part.saves]
     if len(parts) < 2 or None in parts or not alone:
-        return change, ()
+        return change, ()  # a combination whose causes save nothing by themselves is a change like others
     saved = None if change.saved is None else change.saved - sum(part.saved or 0.0 for part in alone)
     return replace(change, saved=saved, tokens=change.tokens - sum(part.tokens for part in alone)), _codes(change)
 
 
-def _describe_saving(
-    change: results.Saving, total_cost: float | None, *, is_missed: bool, parts: Sequence[str] = ()
-) -> str:
-    """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached.
-
-    `parts`: the causes of a combination, of which the change has what it saves beyond them.
-    """
+def _describe_saving(change: results.Saving, parts: Sequence[str], total_cost: float | None, *, is_missed: bool) -> str:
+    """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached."""
     effect = "read from a cache" if is_missed else f"re-billed {'less' if change.tokens > 0 else 'more'}"
     reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
     if change.tokens:

@@ -163,8 +163,7 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
         names = ", ".join([*turns, *([f"and {more:,} more"] if more else [])])
         yield f"not sent: {count_of(count, 'request')} {reason}{f' ({names})' if turns else ''}"
     for name, count in layout.left_out.items():
-        requests = count_of(count, "request")
-        yield f"{name!r} is left out of {requests}: it exceeds --max-tokens, or belongs to another API"
+        yield f"{name!r} is left out of {count_of(count, 'request')}: over --max-tokens, or of another API"
     simulation = layout.simulated
     if simulation is None or not simulation.turns:
         return
