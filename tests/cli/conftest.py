@@ -11,18 +11,8 @@ def empty_folder(tmp_path, monkeypatch):
     agents = {
         path[1:].partition("/")[0] for agent in AGENTS for logs in agent.logs for path in logs.paths if path[0] == "$"
     }
-    for name in (
-        *agents,
-        "XDG_DATA_HOME",
-        "XDG_CONFIG_HOME",
-        "NO_COLOR",
-        "FORCE_COLOR",
-        "LORE_DEBUG",
-        "COLUMNS",
-        "CLAUDE_CONFIG_DIR",
-        "CI",
-        "GITHUB_STEP_SUMMARY",
-    ):
+    others = "XDG_DATA_HOME XDG_CONFIG_HOME NO_COLOR FORCE_COLOR LORE_DEBUG COLUMNS CLAUDE_CONFIG_DIR CI"
+    for name in (*agents, *others.split(), "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path

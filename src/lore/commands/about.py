@@ -153,7 +153,6 @@ def explain(
 
 
 def _list_codes(codes: Iterable[str]) -> None:
-    """Print a table of codes."""
     from lore.model.codes import CODES, kind_in_words
 
     sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
@@ -228,9 +227,7 @@ def _linked(link: re.Match[str]) -> str:
 def guide(
     topic: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TOPIC", help="A page, or a command; without one, the list of pages.", autocompletion=topics
-        ),
+        typer.Argument(metavar="TOPIC", help="A page or a command; default: a list.", autocompletion=topics),
     ] = None,
     color: flags.Colour = None,
 ) -> int:
@@ -345,8 +342,6 @@ def json_schema(kind: type[Struct]) -> dict[str, Any]:
         struct = structs.get(name)
         if struct is None or "properties" not in part:
             continue
-        if struct.__doc__:
-            part["description"] = inspect.cleandoc(struct.__doc__)
         for field, comment in field_comments(struct).items():
             if field in part["properties"]:
                 part["properties"][field]["description"] = comment

@@ -20,6 +20,7 @@ from lore.errors import LoreError, Where
 from lore.fold import inserts
 from lore.model.canonical import encode
 from lore.model.events import Event, TurnStarted
+from lore.model.fact import count_of
 from lore.model.items import is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.results import assemble as results
@@ -38,7 +39,7 @@ from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
 from lore.report.console import Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, list_unrecorded, prompt_notes, turn_of
+from lore.report.plain import list_unrecorded, prompt_notes, turn_of
 from lore.run.arguments import read_completion
 from lore.run.outputs import Append, appending
 
@@ -349,8 +350,8 @@ def write_explanation(result: results.AssembleExplanation, out: Console) -> None
     model = result.model or "no model"
     out.print(line((f"{result.session}  {turn}", "bold"), f"  {result.dialect}, {model}, tail {result.tail}"))
     write_table(_COLUMNS, list(map(_row, result.segments)), out)
-    sizes = f"{counted(result.stable_bytes, 'byte')} stable, {counted(result.tail_bytes, 'byte')} volatile"
-    out.print(line(f"{counted(len(result.segments), 'segment')}: {sizes}"))
+    sizes = f"{count_of(result.stable_bytes, 'byte')} stable, {count_of(result.tail_bytes, 'byte')} volatile"
+    out.print(line(f"{count_of(len(result.segments), 'segment')}: {sizes}"))
     for omitted in result.omitted:
         note = f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them"
         out.print(line((note, "yellow")))
@@ -369,7 +370,7 @@ def write_explanation(result: results.AssembleExplanation, out: Console) -> None
     for row in result.chat_templates:
         does = f"{_DONE[row.does]} (seen {row.since}: {row.source})"
         out.print(line(f"  {', '.join(row.models):<{width}}  {does}"))
-    where, turns = "also in a tool loop", counted(result.max_loop_turns, "turn")
+    where, turns = "also in a tool loop", count_of(result.max_loop_turns, "turn")
     if result.max_loop_turns:
         where = f"in a tool loop after the last result, once {turns} had none (max_loop_turns)"
     out.print(line(f"changed knowledge: before the user's next message; {where}"))

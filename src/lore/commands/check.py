@@ -12,6 +12,7 @@ from lore.commands import common
 from lore.config import Loaded
 from lore.errors import LoreError, lacks_plug_in
 from lore.judge.policy import Policy, Ruling
+from lore.model.fact import count_of
 from lore.model.results import CheckResult, Summary
 from lore.plugins import entry_points
 from lore.recording.corpus import STDIN, is_stream
@@ -19,7 +20,6 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.report.forms.base import Report
 from lore.report.forms.terminal import Terminal, known_cost
-from lore.report.plain import counted
 from lore.report.sentences import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext
@@ -165,7 +165,7 @@ def _describe_fixed(fixed: list[str], *, is_written: bool, redact: bool) -> str:
     more = f"{len(fixed) - len(names):,} more"
     named = "; ".join(names + [more] * (0 < len(names) < len(fixed)))
     hint = "" if is_written else " (--update-baseline removes them)"
-    return f"fixed, and {action} the baseline: {named or counted(len(fixed), 'finding')}{hint}"
+    return f"fixed, and {action} the baseline: {named or count_of(len(fixed), 'finding')}{hint}"
 
 
 def _workers(jobs: str | None) -> Any:
@@ -211,7 +211,7 @@ def _report(
     if outcome.baselined is not None:
         cost = known_cost(outcome.result.summary)
         kept = f", and {outcome.unseen:,} kept that this run did not look for" if outcome.unseen else ""
-        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{cost}{kept}")
+        common.tell(f"baseline written: {count_of(outcome.baselined, 'finding')}{cost}{kept}")
     if outcome.fixed:
         common.tell(_describe_fixed(outcome.fixed, is_written=outcome.baselined is not None, redact=options.redact))
     more_commands: list[tuple[str, str]] = []

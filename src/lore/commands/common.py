@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, reason_of
 from lore.files import config_root, current_folder, make_folder, relative
-from lore.report.plain import Escaping, counted, place_of, visible
+from lore.model.fact import count_of
+from lore.report.plain import Escaping, place_of, visible
 
 if TYPE_CHECKING:
     import typer
@@ -120,7 +121,7 @@ def name_unjudged(problems: Sequence[Problem], what: str = "not judged", *, verb
             for place in places:
                 tell(f"{what}: {place}: {reason}")
         else:
-            others = f" and {counted(len(places) - 1, 'more file')} (-v names them)" if len(places) > 1 else ""
+            others = f" and {count_of(len(places) - 1, 'more file')} (-v names them)" if len(places) > 1 else ""
             tell(f"{what}: {places[0]}{others}: {reason}")
 
 

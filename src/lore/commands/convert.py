@@ -263,7 +263,6 @@ def read_rows(name: str, problems: Problems) -> list[GatewayRow]:
 
 
 def _records(path: str) -> Iterator[bytes]:
-    """Yield the rows of a file as JSON."""
     pieces = corpus.pieces(path)
     first = next(pieces, b"")
     if first.startswith(SQLITE):

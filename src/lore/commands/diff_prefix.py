@@ -29,7 +29,7 @@ from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Audience, Problem
 from lore.model.events import MAIN
-from lore.model.fact import format_share
+from lore.model.fact import count_of, format_share
 from lore.model.results import Finding
 from lore.model.state import Change
 from lore.model.turn import Call, Memo, Turn
@@ -315,7 +315,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
     if not diffs:
         reason = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
         hint = reason if len(turns) > 1 else "name two files, or a session of several turns"
-        turns_held = f"{len(turns)} turn{'s' * (len(turns) != 1)}"
+        turns_held = count_of(len(turns), "turn")
         raise NoPairError(f"{recording.shown} holds {turns_held} and no pair to compare", hint=hint, own=True)
     late_problems = recording.problems.take()
     diffs[-1] = replace(diffs[-1], problems=[*diffs[-1].problems, *late_problems])

@@ -160,8 +160,8 @@ def _usage_error(error: Any, args: list[str]) -> LoreError:
 
     from lore.errors import LoreError
 
-    named = [word for word in args[:1] if not word.startswith("-")]  # the framework does not always name its command
-    path = getattr(getattr(error, "ctx", None), "command_path", "") or " ".join(["lore", *named])
+    named = " ".join(["lore", *(word for word in args[:1] if word[0] != "-")])  # the framework may not know its command
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or named
     word, names = getattr(error, "option_name", "").strip("-"), getattr(error, "possibilities", None)
     matches = [name for name in names or () if SequenceMatcher(None, word, name.strip("-")).ratio() > 0.6]
     if (path, word) == ("lore check", "fail-under"):  # the name of this budget in `diff-prefix`

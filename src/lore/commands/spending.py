@@ -26,7 +26,7 @@ from lore.commands import common, flags
 from lore.errors import LoreError, Where, did_you_mean
 from lore.judge.sums import Copies, LedgerRequest, Sums, is_part, rebilled_dollars
 from lore.model.codes import Code, Problem
-from lore.model.fact import format_money
+from lore.model.fact import count_of, format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
 from lore.recording import corpus
@@ -40,7 +40,7 @@ from lore.report import overview as screen
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, TableColumn, line, write_table
 from lore.report.forms.base import render
-from lore.report.plain import counted, day_of, project_name, when
+from lore.report.plain import day_of, project_name, when
 from lore.report.status_line import span
 from lore.run import arguments
 from lore.run.spending import overview as summing
@@ -324,11 +324,11 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
         out.print(line((f"! {failure}", "yellow")))
     count, hints = len(result.sessions), ""
     if result.found > count:
-        hints = f" of {counted(result.found, 'log')}, the newest with a request (--all lists all)"
+        hints = f" of {count_of(result.found, 'log')}, the newest with a request (--all lists all)"
     elif silent := sum(not session.requests and session.message != NOT_COUNTED for session in result.sessions):
         count -= silent
-        hints = f", and {counted(silent, 'other log')}: no request of its own, or not a recording"
-    extent = counted(count, "session")
+        hints = f", and {count_of(silent, 'other log')}: no request of its own, or not a recording"
+    extent = count_of(count, "session")
     filters = ((" of ", choice.agent), (" of project ", choice.project), (" since ", choice.since),
                (" until ", choice.until))  # fmt: skip
     selected = "".join(f"{word}{value}" for word, value in filters if value)
@@ -345,7 +345,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, choice: O
     else:
         screen.write_no_sessions(out)
     for logs in result.unread:
-        what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
+        what = f"{count_of(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
 
 
@@ -376,12 +376,12 @@ def _notes_on(session: FoundSession) -> Iterator[str]:
     if session.spending is not None and (few := screen.few_counted(session.spending)):
         yield few
     if session.copied:
-        yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
+        yield f"not counted here: {count_of(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars
     if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
         yield f"recorded by the agent itself: {format_money(stated)}"
     if session.message is not None:
-        more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
+        more = f" ({count_of(session.problems, 'problem')})" if session.problems > 1 else ""
         yield f"! {session.message}{more}"
 
 

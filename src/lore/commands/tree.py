@@ -88,7 +88,6 @@ def _kind(param: Any) -> object:
 
 
 def _display_kind(param: Any, ctx: Any = None) -> str:  # noqa: ARG001 - as Typer calls it
-    """Return what an option takes that can be repeated; the name of an argument says what it takes."""
     return f"{param.metavar}..." if param.param_type_name == "option" else ""
 
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from lore.commands import common, flags
 from lore.commands.statusline import RunningLog, judge_running, newest_session
 from lore.errors import LoreError
+from lore.model.fact import count_of
 from lore.model.ledger import LedgerRow
 from lore.model.results.live import running_session
 from lore.model.running import LastBreak, RunningTotals
@@ -27,7 +28,7 @@ from lore.recording import corpus
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.recording.titles import title_of
-from lore.report.plain import counted, local_time, visible
+from lore.report.plain import local_time, visible
 from lore.report.redacted import redacted
 from lore.report.status_line import ClientStatus, LineFacts, clock, percent, short, status_line
 from lore.run.rules import Dated
@@ -207,7 +208,7 @@ class WatchScreen:
 
 def session_line(running: RunningTotals, path: str, note: str) -> str:
     """Return the screen's first line: the session's path or title, its model, and a note on an error."""
-    requests = counted(running.requests, "request") if running.requests else "no request yet"
+    requests = count_of(running.requests, "request") if running.requests else "no request yet"
     return visible("  ·  ".join(filter(None, (note, running.model or "", requests, path))))
 
 

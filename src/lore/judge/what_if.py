@@ -35,6 +35,7 @@ from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, fix_of
 from lore.model.events import Usage
 from lore.model.evidence import Paused, ReadPlateau, SharedBlock
+from lore.model.fact import count_of
 from lore.model.limits import COMBINED_CAUSES
 from lore.model.results import CauseResult
 from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
@@ -302,7 +303,9 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     contradicted = sum(turn.contradicted for turn in base.turns)
     if contradicted:
         whose = "whose bills contradict their bodies"
-        notes.append(f"not simulated: {text} in {turns_of(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
+        notes.append(
+            f"not simulated: {text} in {count_of(contradicted, 'turn')} {whose} ({Code.BILL_CONTRADICTS_BODY})"
+        )
     return saving, notes
 
 
@@ -379,8 +382,8 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
     if already and counts.already and not counts.changed:
         yield f"{saving.change} equals the recording: {already}"
     elif already and counts.already:
-        both = counts.already + counts.changed
-        yield f"{saving.change} equals the recording in {counts.already:,} of {turns_of(both)}, which stay as they are"
+        both = count_of(counts.already + counts.changed, "turn")
+        yield f"{saving.change} equals the recording in {counts.already:,} of {both}, which stay as they are"
     if saving.changes_nothing is True and not counts.already:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
@@ -412,7 +415,7 @@ def compute_cause_saving(base: SimulatedRun, text: str) -> NotedSaving:
 
     saving = _saving(base, without, text)
     small = sum(cause.code in named_codes and cause.is_small for cause in base.breaks)
-    notes = [f"{text} is without {turns_of(small)} that lost hardly anything"] if small else []
+    notes = [f"{text} is without {count_of(small, 'turn')} that lost hardly anything"] if small else []
     if small and not saving.turns:
         return saving, notes
     matching = [cause for cause in (*base.breaks, *map(_missed, base.missed)) if without(cause)]
@@ -488,7 +491,7 @@ def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
             other for causes in breaks
             for other in {cause.code for cause in causes if cause.strength == "weak"} - {code, *_NO_FIX}
         )  # fmt: skip
-        names = ", ".join(f"{other} ({turns_of(count)})" for other, count in sorted(shared.items()))
+        names = ", ".join(f"{other} ({count_of(count, 'turn')})" for other, count in sorted(shared.items()))
         note = f"{saving.change}: together with {names}, which may have broken a part of the same prefixes"
         yield saving, [note] if names and saving.turns else []
     if any(turn.speed > 0 for turn in base.turns):
@@ -517,13 +520,13 @@ def describe_left_out(base: SimulatedRun) -> Iterator[str]:
     for code, why in _NO_FIX.items():
         bare = [turn.unexplained_tokens or 0 for turn, cause in lost if cause.code == code]
         if any(bare):
-            yield f"not simulated: {sum(bare):,} tokens in {turns_of(len(bare))} {why} ({code})"
+            yield f"not simulated: {sum(bare):,} tokens in {count_of(len(bare), 'turn')} {why} ({code})"
     weak = Counter(cause.code for _, cause in lost if cause.strength == "weak" and cause.code not in UNEXPLAINED)
     for code, count in sorted(weak.items()):
-        yield f"not simulated: {turns_of(count)} with only a possible cause ({code} {CODES[code].name})"
+        yield f"not simulated: {count_of(count, 'turn')} with only a possible cause ({code} {CODES[code].name})"
     unpriced = sum(turn.paid is not None and turn.price is None for turn in base.turns)
     if unpriced:
-        yield f"not simulated in money: {turns_of(unpriced)} without a price"
+        yield f"not simulated in money: {count_of(unpriced, 'turn')} without a price"
 
 
 def suggest_longer_life(base: SimulateResult) -> Iterator[str]:
@@ -540,8 +543,3 @@ def _early_expiries(base: SimulateResult) -> Iterator[int]:
             evidence = cause.evidence
             if cause.code == Code.CACHE_EXPIRED and isinstance(evidence, Paused) and evidence.lifetime != ONE_HOUR:
                 yield cause.lost_tokens or 0
-
-
-def turns_of(count: int) -> str:
-    """Return `1 turn`, `2 turns`."""
-    return f"{count:,} turn{'' if count == 1 else 's'}"

@@ -174,9 +174,9 @@ def join_names(names: Iterable[str], most: int = _NAMES, *, more: int = 0) -> st
     return ", ".join(every[:most]) + (f" and {more:,} more" if more else "")
 
 
-def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 message`, `2,500 messages`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def count_of(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: `1 message`, `2,500 messages`; `plural` is an irregular one."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lore.report.console import Console as Console, TableColumn as TableColumn, line as line
     from lore.report.console import write_table as write_table
     from lore.report.forms.base import render as render
-    from lore.report.plain import counted as counted, quote as quote, turn_of as turn_of
+    from lore.report.plain import count_of as count_of, quote as quote, turn_of as turn_of
     from lore.report.plain import visible as visible, when as when
     from lore.report.redacted import redacted_result as redacted_result
     from lore.report.sentences import describe_missing as describe_missing

@@ -8,11 +8,11 @@ from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
 from lore.compaction.trial import TrialOutcome
 from lore.model.codes import Problem
-from lore.model.fact import format_money
+from lore.model.fact import count_of, format_money
 from lore.model.results.compact import CompactedTotals, CompactionCost, CompactResult, DryRunResult
 from lore.report.commands import compaction_command, compaction_setting, typed_path
 from lore.report.console import Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, when
+from lore.report.plain import when
 from lore.report.sentences import format_prices, format_usage
 from lore.report.status_line import percent
 from lore.report.timeline import write_problems
@@ -41,7 +41,7 @@ def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) 
     for event in result.triggers:
         cost = event.cost
         at = "" if event.at is None else when(event.at, unknown="unknown")
-        pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
+        pays = "-" if cost.pays_after is None else count_of(cost.pays_after, "turn")
         saved = "-" if cost.turns is None else format_money(cost.saved)
         style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
         rows.append((
@@ -71,7 +71,7 @@ def _format_signed(amount: float | None) -> str:
 def write_compactions(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
     """Write the compactions and their files."""
     for event in result.triggers:
-        pruned = f"{counted(event.pruned, 'message')} pruned, {event.kept:,} kept"
+        pruned = f"{count_of(event.pruned, 'message')} pruned, {event.kept:,} kept"
         context = f", {event.context_tokens:,} tokens of outside context" if event.context_tokens else ""
         tokens = f"{event.before_tokens:,} tokens before, {event.after_tokens:,} after"
         out.print(line((f"{event.trigger} after turn {event.turn}: {pruned}", "bold"), f"{context}; {tokens}"))
@@ -83,7 +83,7 @@ def _describe_price(cost: CompactionCost) -> str:
     """Return what a compaction costs the next turn, and saves each later one."""
     if cost.next_warm is None:
         return "cost unknown: no price is known for the model"
-    pays = "" if cost.pays_after is None else f", paid for after {counted(cost.pays_after, 'turn')}"
+    pays = "" if cost.pays_after is None else f", paid for after {count_of(cost.pays_after, 'turn')}"
     later = f"saves {format_money(cost.later)}{pays}"
     if cost.later is not None and cost.later < 0:  # the summary is longer than the pruned messages
         later = f"costs {_more(-cost.later)}"
@@ -105,7 +105,7 @@ def _write_end(answer: str, notes: Iterable[str], problems: Sequence[Problem], o
     for note in notes:
         out.print(line((f"note: {note}", "dim")))
     if problems and not verbose:
-        out.hint(f"{counted(len(problems), 'problem')} in the recording", "-v shows them")
+        out.hint(f"{count_of(len(problems), 'problem')} in the recording", "-v shows them")
     elif verbose:
         write_problems(problems, out)
 
@@ -126,7 +126,7 @@ def trial_answer(outcome: TrialOutcome) -> str:
             named = {"overflow": "an overflow", "gap": "a gap", "cadence": "a cadence"}
             due = " and ".join(f"{named[name]} was due {_times_of(count)}" for name, count in outcome.refused.items())
             return f"No: {due}, and nothing could be removed that makes the prompt shorter{note}."
-        turns = counted(totals.turns, "turn")
+        turns = count_of(totals.turns, "turn")
         return f"No: no trigger would have fired in {turns}, so it would have changed nothing{note}."
     original, compacted = totals.without, totals.compacted
     share = 1 - compacted.prompt_tokens / original.prompt_tokens if original.prompt_tokens else 0.0
@@ -135,13 +135,13 @@ def trial_answer(outcome: TrialOutcome) -> str:
     sentences = [_describe_saving(totals), f"Prompts would have been {change} in all, {longest}."]
     if totals.overfull is not None and totals.overfull[0]:
         full, fuller = totals.overfull
-        sentences.append(f"{counted(full, 'turn')} filled over 90 % of the window; with the policy {fuller:,} would.")
+        sentences.append(f"{count_of(full, 'turn')} filled over 90 % of the window; with the policy {fuller:,} would.")
     return " ".join(sentences)
 
 
 def _describe_saving(totals: CompactedTotals) -> str:
     """Return whether a policy that fired would have saved money, and why not."""
-    saved, cost, times = totals.saved_without_summaries, totals.without.cost, counted(totals.fired, "compaction")
+    saved, cost, times = totals.saved_without_summaries, totals.without.cost, count_of(totals.fired, "compaction")
     if saved is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
     phrase = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost"
@@ -189,7 +189,7 @@ def trial_notes(outcome: TrialOutcome) -> Iterator[str]:
     settings, totals, distances = outcome.settings, outcome.totals, list[str]()
     cap = settings.window * CALM // 100
     if settings.continuous_interval:
-        exchanges = counted(outcome.exchanges, "user exchange")
+        exchanges = count_of(outcome.exchanges, "user exchange")
         distances.append(f"{exchanges} (continuous_interval {settings.continuous_interval:,})")
     if settings.gap_secs and outcome.is_timed:
         pause = "no pause" if outcome.pause is None else f"longest pause {outcome.pause:,.0f} s"
@@ -222,11 +222,11 @@ def trial_notes(outcome: TrialOutcome) -> Iterator[str]:
         cap = settings.context_token_cap
         yield f"context sources are not asked in a dry run, and the up to {cap:,} tokens that they add are not counted"
     if totals.unbilled:
-        yield f"{counted(totals.unbilled, 'turn')} without usage: prompts and costs are estimated, without output"
+        yield f"{count_of(totals.unbilled, 'turn')} without usage: prompts and costs are estimated, without output"
     if totals.unpriced:
-        yield f"not in the costs: {counted(totals.unpriced, 'turn')} without a known price or cache"
+        yield f"not in the costs: {count_of(totals.unpriced, 'turn')} without a known price or cache"
     if totals.overfull is not None and totals.overfull[1]:
         yield "the kept messages still fill over 90 % of the window: shorten tools and system prompt, or raise window"
     if totals.recorded:
         verb = "are" if totals.recorded > 1 else "is"
-        yield f"{counted(totals.recorded, 'compaction')} of the recording {verb} counted on both sides"
+        yield f"{count_of(totals.recorded, 'compaction')} of the recording {verb} counted on both sides"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lore.judge.measures import LEAST_SESSIONS
-from lore.model.fact import format_money, join_names
+from lore.model.fact import count_of, format_money, join_names
 from lore.model.results.overview import Comparison, Measure, MeasureSide, Outcome, Spending
 from lore.report.console import Console, TableColumn, line, write_table
 from lore.report.overview import cost_of, rebilled_of
-from lore.report.plain import counted, day_of, place_of
+from lore.report.plain import day_of, place_of
 from lore.report.sentences import count_of_tokens, describe_change, label_of
 
 _CAUSES = 8  # shown without -v
@@ -96,7 +96,7 @@ def _write_causes(result: Comparison, tail: tuple[str, ...], out: Console, *, ve
     out.print(line((title, "bold")))
     write_table(heads, rows, out)
     if len(listed_causes) < len(result.causes):
-        out.hint(counted(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
+        out.hint(count_of(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
 
 
 def conclusions(result: Comparison) -> list[str]:
@@ -109,7 +109,7 @@ def conclusions(result: Comparison) -> list[str]:
         return [*cost, *actions]
     reason = "no difference is sure to be more than chance"
     if min(left.sessions, right.sessions) < LEAST_SESSIONS:
-        sizes = f"{counted(left.sessions, 'session')} of A and {right.sessions:,} of B"
+        sizes = f"{count_of(left.sessions, 'session')} of A and {right.sessions:,} of B"
         reason = f"{sizes} are too few to say what is more than chance"
     return [*cost, f"{reason}: compare more sessions of each side"]
 

@@ -201,7 +201,6 @@ def _text(cell: Cell) -> str:
 def _write_row(
     columns: Sequence[TableColumn], places: Sequence[int], widths: Sequence[int], row: Sequence[Cell], out: Console
 ) -> None:  # fmt: skip
-    """Write a row whose columns have these widths."""
     parts: list[tuple[str, str]] = []
     for place in places:
         ((text, style),) = line(row[place])

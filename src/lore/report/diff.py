@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from lore.judge.findings import leading_of
 from lore.judge.prices import sum_known
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
-from lore.model.fact import format_share
+from lore.model.fact import count_of, format_share
 from lore.model.results import CauseResult, DiffResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import Console, line
-from lore.report.plain import counted, place_of, turn_of
+from lore.report.plain import place_of, turn_of
 from lore.report.sentences import format_fix, format_loss, format_usage, in_dollars, split_message
 
 _INDENT = 13  # columns before the text of a row
@@ -70,13 +70,13 @@ class DiffWriter:
             tokens = sum(cause.lost_tokens or 0 for cause in self._leading)
             dollars = in_dollars(sum_known(cause.lost_dollars for cause in self._leading))
             about = "about " if any(cause.tokens != "recorded" for cause in self._leading) else ""
-            text = f"re-billed: {about}{tokens:,} tokens{dollars} in {counted(len(self._leading), 'turn')}"
+            text = f"re-billed: {about}{tokens:,} tokens{dollars} in {count_of(len(self._leading), 'turn')}"
             self._out.print(line((text, "bold")))
         if hidden:
-            pairs = f"{hidden:,} of {counted(self._pairs, 'pair')} without a difference or loss"
+            pairs = f"{hidden:,} of {count_of(self._pairs, 'pair')} without a difference or loss"
             self._out.hint(pairs, "--all shows every pair")
         if problems:
-            self._out.hint(f"{counted(problems, 'problem')} in the recording", "-v shows them")
+            self._out.hint(f"{count_of(problems, 'problem')} in the recording", "-v shows them")
 
     def _write_row(self, label: str, text: str, style: str = "") -> None:
         self._out.print(line(f"  {label:<{_INDENT - 2}}", (text, style)), indent=_INDENT)
@@ -128,7 +128,7 @@ class DiffWriter:
                 if diff.verdict is None or not ground.startswith("also seen: the provider reports"):  # a row has it
                     self._write_row("", ground)
             if cause.lost_tokens:
-                size = f"; {counted(cause.lost_bytes or 0, 'byte')} of the previous prompt follow the change"
+                size = f"; {count_of(cause.lost_bytes or 0, 'byte')} of the previous prompt follow the change"
                 is_shown = cause.tokens != "recorded" and cause.lost_bytes
                 self._write_row("", format_loss(cause) + (size if is_shown else ""), "bold")
             if cause.fix not in self._written and (cause.is_break or cause.kind != "expected"):
@@ -157,7 +157,7 @@ class DiffWriter:
             self._write_row("predicted", prediction)
         if diff.file is not None:
             left_bytes, right_bytes, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
-            files = f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
+            files = f"{count_of(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
             is_identical = left_bytes == right_bytes == common
             self._write_row("files", f"identical ({common:,} bytes)" if is_identical else files)
         if diff.prompt is None:

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from lore.judge.sums import UNSURE, is_part, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.codes import SEVERITY, CauseKind, Code
 from lore.model.events import SUMMED_COUNTS
-from lore.model.fact import format_duration, format_money, join_names
+from lore.model.fact import count_of, format_duration, format_money, join_names
 from lore.model.ledger import UnknownPart
 from lore.model.results import overview as results
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, day_of, local_time, project_name
+from lore.report.plain import day_of, local_time, project_name
 from lore.report.sentences import FAST, FAST_FIX, describe_change, describe_surcharges, label_of
 from lore.report.status_line import percent, short
 
@@ -66,7 +66,7 @@ def write_overview(result: results.Overview, out: Console, choice: OverviewSelec
     if not total.requests:
         _write_no_requests(result, span, out, choice)
         return
-    what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
+    what = f"{count_of(total.sessions, 'session')}, {count_of(total.requests, 'request')}"
     out.print(line((f"{span}: {cost_of(total)}", "bold"), f"; {what}"))
     if parts := describe_missing_cost(total):
         out.print(parts)
@@ -108,7 +108,7 @@ def span_in_words(since: float | None, until: float | None) -> str:
     if days >= 2:  # noqa: PLR2004 - from there on days are what people say
         return f"last {days:.0f} days"
     hours = round(days * 24)
-    return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
+    return f"last {hours} hours" if hours > 1 else f"last {count_of(max(1, round(days * 24 * 60)), 'minute')}"
 
 
 def describe_missing_cost(*groups: results.Spending) -> str:
@@ -118,15 +118,15 @@ def describe_missing_cost(*groups: results.Spending) -> str:
         return sum(getattr(group, name) for group in groups)
 
     reasons = (("unpriced", "a known price"), ("unbilled", "recorded tokens"))
-    parts = [f"{counted(count, 'request')} without {reason}" for name, reason in reasons if (count := total(name))]
+    parts = [f"{count_of(count, 'request')} without {reason}" for name, reason in reasons if (count := total(name))]
     unknown_parts = Counter[UnknownPart]()
     for group in groups:
         unknown_parts.update(group.unknown_parts)
-    parts += [f"{_UNKNOWN_PARTS[name]} (in {counted(count, 'request')})" for name, count in unknown_parts.items()]
+    parts += [f"{_UNKNOWN_PARTS[name]} (in {count_of(count, 'request')})" for name, count in unknown_parts.items()]
     for what, where in (("subagent", "whose logs were not read"), ("compaction", "whose requests no log holds")):
         count, tokens = total(f"absent_{what}s"), total(f"absent_{what}_tokens")
         size = f" ({tokens_of(tokens)} tokens)" if tokens else ""
-        parts += [f"{counted(count, what)} {where}{size}"] if count else []
+        parts += [f"{count_of(count, what)} {where}{size}"] if count else []
     return f"not in the cost: {', '.join(parts)}" if parts else ""
 
 
@@ -139,7 +139,7 @@ def describe_inherited(inherited: results.InheritedRequests) -> str:
         cost = f", {money(inherited.recorded_dollars)} as recorded"
     elif inherited.dollars is not None:
         cost = f", about {money(inherited.dollars)}"
-    return f"{counted(inherited.requests, 'request')} inherited from {sessions} not here{cost}"
+    return f"{count_of(inherited.requests, 'request')} inherited from {sessions} not here{cost}"
 
 
 def money(dollars: float, *, is_part: object = False) -> str:
@@ -235,7 +235,7 @@ def _describe_totals(result: results.Overview, *, verbose: bool) -> Iterator[str
     """Yield facts about all requests in sentences."""
     total = result.total
     for agent in result.agents:
-        requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
+        requests = f" for {count_of(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
         recorded, near = agent.recorded_dollars, _LITTLE * (agent.dollars or 0.0)  # a cost that agrees is left out
         differs = recorded is not None and abs(recorded - (agent.dollars or 0.0)) > near
         parts = [f"{money(recorded or 0.0)}{requests}"] if differs else []
@@ -265,9 +265,9 @@ def _describe_totals(result: results.Overview, *, verbose: bool) -> Iterator[str
         yield f"prompts of {tokens_of(total.median_prompt_tokens)} tokens (median), at most {most}"
     if total.subagent_requests:
         cost = "" if total.subagent_dollars is None else f", {money(total.subagent_dollars)}"
-        yield f"subagents: {counted(total.subagent_requests, 'request')}{cost}"
+        yield f"subagents: {count_of(total.subagent_requests, 'request')}{cost}"
     if total.compactions:
-        yield f"{counted(total.compactions, 'compaction')} that a request followed"
+        yield f"{count_of(total.compactions, 'compaction')} that a request followed"
 
 
 def _compare_with_previous(result: results.Overview) -> Iterator[str]:
@@ -284,7 +284,7 @@ def _compare_with_previous(result: results.Overview) -> Iterator[str]:
         if side.dollars is not None and (priced_requests := side.requests - side.unbilled - side.unpriced)
     ]
     request_costs = f", {costs[0]} for each with a known cost (now {costs[1]})" if len(costs) > 1 else ""
-    yield f"before that: {cost_of(previous)} in {counted(previous.requests, 'request')}{request_costs}"
+    yield f"before that: {cost_of(previous)} in {count_of(previous.requests, 'request')}{request_costs}"
     if result.change is not None:
         yield from describe_change("now", result.change, previous, result.total)
 
@@ -310,10 +310,10 @@ def _write_rebilled(result: results.Overview, out: Console, choice: OverviewSele
         else:
             other_causes.append(cause)
     if other_causes:
-        says = f"{counted(len(other_causes), 'other cause')}: {join_names([cause.says for cause in other_causes], 2)}"
+        says = f"{count_of(len(other_causes), 'other cause')}: {join_names([cause.says for cause in other_causes], 2)}"
         rows.append((*_sum_amounts(other_causes), says, "-v shows all"))
     if unexplained := result.unexplained:
-        turns = counted(sum(cause.turns for cause in unexplained), "turn")
+        turns = count_of(sum(cause.turns for cause in unexplained), "turn")
         says = f"no certain cause, in {turns}", "yellow"
         rows.append((*_sum_amounts(unexplained), says, "-v shows it by cause"))
         for cause in unexplained if verbose else ():
@@ -334,7 +334,7 @@ def _count_places(cause: results.SpendingCause, most: results.CauseSession | Non
     """Return in how many sessions or turns a cause occurred; `most`: also where it cost most."""
     project = project_name(most.project or "") if most is not None else ""
     if cause.sessions < 2:  # noqa: PLR2004 - one session
-        return f"in {counted(cause.turns, 'turn')}" + (f" of {project}" if project else "")
+        return f"in {count_of(cause.turns, 'turn')}" + (f" of {project}" if project else "")
     facts = ", ".join(filter(None, (money(most.dollars) if most is not None and most.dollars else "", project)))
     return f"in {cause.sessions:,} sessions" + (f" (the costliest: {facts})" if facts else "")
 
@@ -390,11 +390,11 @@ def actions_of(result: results.Overview, choice: OverviewSelection) -> list[Acti
         actions.append(Action(first.fix, (reason,), _check_command(first, choice), weight))
     for extra in result.total.surcharges:
         if extra.name == FAST and extra.dollars >= _LITTLE * (result.total.dollars or 0.0):
-            reason = f"{counted(extra.requests, 'request')} cost {money(extra.dollars)} more than at the list price"
+            reason = f"{count_of(extra.requests, 'request')} cost {money(extra.dollars)} more than at the list price"
             actions.append(Action(FAST_FIX, (reason,), "", (extra.dollars, 0.0)))
     if result.biggest is not None and result.biggest.saving:
         saving, window = result.biggest.saving, result.biggest.window
-        where = counted(result.biggest.compactions or 0, "compaction")
+        where = count_of(result.biggest.compactions or 0, "compaction")
         where += "" if window is None else f" in a window of {tokens_of(window)} tokens"
         if result.compacted_sessions > 1:
             saving, count = result.compaction_saving, f"{result.compacted_sessions:,} of the costliest sessions"
@@ -483,8 +483,8 @@ def _write_notes(result: results.Overview, out: Console, choice: OverviewSelecti
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
-        out.print(f"{counted(result.problems, 'problem')} in these recordings{'' if choice.until else ':'}")
+        out.print(f"{count_of(result.problems, 'problem')} in these recordings{'' if choice.until else ':'}")
         if not choice.until:  # else `lore check` would read more of them
             write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
-        out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
+        out.print(line((f"not read: {logs.title}, {count_of(logs.files, 'file')}: {logs.message}", "yellow")))

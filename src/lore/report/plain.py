@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from lore.files import current_folder, relative
 from lore.model.deferred import pattern
+from lore.model.fact import count_of
 from lore.model.mask import INVISIBLE, INVISIBLE_BEYOND, mask
 from lore.model.turn import Prompt
 
@@ -55,11 +56,6 @@ class Escaping(io.RawIOBase):
 
     def flush(self) -> None:
         self._stream.flush()
-
-
-def counted(number: int, word: str, plural: str = "") -> str:
-    """Return `1 file`, `2 files`; `plural` is an irregular plural."""
-    return f"{number:,} {word if number == 1 else plural or f'{word}s'}"
 
 
 def format_count(number: int | None) -> str:
@@ -125,7 +121,7 @@ def escape_commands(text: str) -> str:
 def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable[str]) -> list[str]:
     """Return what a prompt leaves out, and why a provider would refuse it."""
     notes = [
-        f"{count} {what} block{'s' * (count > 1)} left out: {prompt.dialect} has no place for them"
+        f"{count_of(count, f'{what} block')} left out: {prompt.dialect} has no place for them"
         for what, count in sorted(Counter(omitted).items())
     ]
     notes += dialect_notes
@@ -143,7 +139,7 @@ def list_unrecorded(records: Iterable[str], *, system: bool, tools: bool, comple
     if missing:
         advice = f" (give {' and '.join(missing.values())})" if completes else ""
         notes.append(f"not in this recording: {' and '.join(missing)}{advice}")
-    kinds = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(Counter(records).items())]
+    kinds = [count_of(count, kind) for kind, count in sorted(Counter(records).items())]
     if kinds:
         notes.append(f"{', '.join(kinds)} left out: the recording does not show how the model saw them")
     return notes

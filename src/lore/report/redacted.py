@@ -78,7 +78,7 @@ def digest(text: str) -> str:
     if not text:
         return ""
     size, spelled = len(text), text.encode("utf-8", "surrogatepass")
-    return f"[{size} character{'' if size == 1 else 's'}, sha256 {sha256(spelled)[:8]}]"
+    return f"[{size} character{'s' * (size != 1)}, sha256 {sha256(spelled)[:8]}]"
 
 
 def redacted_path(path: str) -> str:

@@ -242,8 +242,9 @@ def worded_break(cause: SpendingCause) -> SpendingCause:
 
 
 def label_of(cause: SpendingCause | ComparedCause) -> str:
-    """Return the kind of a cause, to follow its words."""
-    return f" ({kind_in_words(cause.kind, cause.code)})"
+    """Return the kind of a cause, to follow its words; empty if it is about a request, and no cache break."""
+    kind = kind_in_words(cause.kind, cause.code)
+    return "" if kind == "request" else f" ({kind})"
 
 
 def describe_change(

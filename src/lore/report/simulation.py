@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -15,14 +15,14 @@ from lore.judge.messages import describe_ruled_out
 from lore.judge.prices import sum_known
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, Code, kind_in_words
-from lore.model.fact import format_money
+from lore.model.fact import count_of, format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.plugins import entry_points
 from lore.report import sentences
 from lore.report.console import WIDTH, Cell, Console, TableColumn, line, write_table
-from lore.report.plain import counted, format_count, place_of, when
+from lore.report.plain import format_count, place_of, when
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN, _BREAKS_SHOWN, _CAUSES_SHOWN = 9, 20, 12  # without -v
@@ -88,7 +88,7 @@ def write_simulated(
             if agreement.turns:
                 share = _percent(agreement.within_2_percent / agreement.turns)
                 text = (
-                    f": within 2 % of the usage in {share} of {counted(agreement.turns, 'turn')} that can be compared"
+                    f": within 2 % of the usage in {share} of {count_of(agreement.turns, 'turn')} that can be compared"
                 )
             out.print(f"predictions{text}")
             if verbose:
@@ -100,7 +100,7 @@ def write_simulated(
         view.write(measured, out, every=every)
     # without -v only the problems that make measured sums wrong
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
-    extent = f"{counted(result.totals.problems, 'problem')} in the recordings"
+    extent = f"{count_of(result.totals.problems, 'problem')} in the recordings"
     if len(visible_problems) < len(result.problems):
         out.hint(extent, "-v shows them")
     elif visible_problems:
@@ -120,7 +120,7 @@ def write_turns(
     """
     known = (turn.cause or turn.predicted.read_tokens is not None or _billed_read(turn) is not None for turn in turns)
     if len(turns) > 1 and not any(known):
-        out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
+        out.print(f"{count_of(len(turns), 'turn')} without usage: nothing can be predicted")
         return
     breaks = [turn for turn in turns if turn.cause is not None]
     visible_turns = turns if every else breaks
@@ -140,7 +140,7 @@ def write_turns(
                 lines = [f"      {text}" for text in (evidence or cause.message, *describe_ruled_out(cause.ruled_out))]
             notes.append([*lines, *([place_of(following.path, None)] if following.path != turn.path else [])])
         write_table(_TURN_COLUMNS, list(map(_format_turn, visible_turns)), out, notes=notes)
-    extent = f"{len(breaks) or 'none'} of {counted(len(turns), 'turn')} with a cache break"
+    extent = f"{len(breaks) or 'none'} of {count_of(len(turns), 'turn')} with a cache break"
     if len(visible_turns) < len(breaks):
         out.hint(
             f"{extent}, shown are the {len(visible_turns)} with the largest loss", "-v shows all, --all every turn"
@@ -189,7 +189,7 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 def _write_cost(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
+        missing = f"; {count_of(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
         billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
@@ -218,14 +218,14 @@ def _write_sums(result: results.SimulateResult, out: Console) -> None:
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, of_predicted_turns)]
     if isinstance(totals.other_passes, UsageResult):
         response_count = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
-        rows.append(("of other passes", totals.other_passes, f" (in {counted(response_count, 'response')})"))
+        rows.append(("of other passes", totals.other_passes, f" (in {count_of(response_count, 'response')})"))
     for name, usage, suffix in rows:
         out.print(f"tokens {name}: {sentences.format_usage(usage) or 'not recorded'}{suffix}")
 
 
 def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> str:
     """Return how many turns a sum is over if not all of them, and what they were `billed`: sums of the same turns."""
-    turns = f" in {known_turns:,} of {counted(result.totals.turns, 'turn')}"
+    turns = f" in {known_turns:,} of {count_of(result.totals.turns, 'turn')}"
     return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
@@ -239,7 +239,7 @@ def write_reliability(result: results.SimulateResult, out: Console) -> None:
         out.print("reliability: unknown, since no billed turn only appends to the previous one")
     _write_shares_read(result.reliability, out)
     if result.problems:
-        problems = f"{counted(result.totals.problems, 'problem')} in the recordings"
+        problems = f"{count_of(result.totals.problems, 'problem')} in the recordings"
         out.print(f"{problems}; the first: {result.problems[0].message}")
 
 
@@ -247,7 +247,7 @@ def _write_shares_read(rows: Sequence[results.ReliabilityResult], out: Console) 
     previous_group = ""
     for row in rows:
         if row.by == "all":
-            turns = f"{row.read:,} of {counted(row.appends, 'turn')} that only appended read the whole cached prefix"
+            turns = f"{row.read:,} of {count_of(row.appends, 'turn')} that only appended read the whole cached prefix"
             suffix = "; no change, pause or compaction explains the others" if row.read < row.appends else ""
             out.print(line(("reliability: ", "bold"), f"{_percent(row.share)} ({turns}{suffix})"))
             continue
@@ -278,10 +278,13 @@ def _write_groups(groups: Sequence[results.GroupResult], out: Console, *, verbos
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             name += f" ({kind_in_words(group.kind, group.name)})" if group.kind is not None else ""
             cost = f" that cost {format_money(group.billed)}" if group.billed else ""
-            rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{sentences.in_dollars(group.rebilled)}"
-            out.print(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}")
+            rebilled = f"{count_of(group.lost_tokens, 'token')} re-billed{sentences.in_dollars(group.rebilled)}"
+            out.print(f"  {name}: {rebilled} in {count_of(group.turns, 'turn')}{cost}")
         if of_kind[most:]:
-            out.hint(f"  {counted(len(of_kind) - most, 'more cause')}", "-v shows all")
+            out.hint(f"  {count_of(len(of_kind) - most, 'more cause')}", "-v shows all")
+
+
+_Row: TypeAlias = tuple[results.Saving, Sequence[str]]  # a change, and the causes of a combination
 
 
 def _write_changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
@@ -291,16 +294,13 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     by_name = {change.change: change for change in result.what_if}
     rows = [_beyond_parts(change, by_name) for change in result.what_if if change.saves]
     rows.sort(key=lambda row: (row[0].saved or 0.0, row[0].tokens), reverse=True)
-    small_changes = list[results.Saving]()
-    if not verbose:
-        little = _LITTLE * (total_cost or 0.0)
-        small_changes = [change for change, parts in rows if not parts and 0 < (change.saved or 0.0) < little]
-        joint = [set(_codes(change)) for change, parts in rows if parts]  # the largest one has what the others save
-        rows = [
-            (change, parts) for change, parts in rows
-            if change not in small_changes
-            and not (parts and (any(set(parts) < codes for codes in joint) or (change.saved or little) < little))
-        ]  # fmt: skip
+    little = 0.0 if verbose else _LITTLE * (total_cost or 0.0)
+    small_changes = [change for change, parts in rows if not parts and 0 < (change.saved or 0.0) < little]
+    joint = [] if verbose else [set(parts) for _, parts in rows]  # the largest one has what its parts save together
+    rows = [
+        (change, parts) for change, parts in rows
+        if not (0 < (change.saved or 0.0) < little or (parts and any(set(parts) < codes for codes in joint)))
+    ]  # fmt: skip
     causes = [cause for turn in result.turns for cause in turn.causes if cause.lost_tokens]
     missed = {f"cause={cause.code}" for cause in causes} - {f"cause={cause.code}" for cause in causes if cause.is_break}
     if rows:
@@ -312,7 +312,7 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     for change, parts in rows if verbose else rows[:_CHANGES_SHOWN]:
         names = "" if parts else ", ".join(CODES[code].name for code in _codes(change) if code in CODES)
         label = f"all of {', '.join(parts)}" if parts else " ".join(filter(None, (change.change, names)))
-        out.print(f"  {label}: {_describe_saving(change, total_cost, is_missed=change.change in missed, parts=parts)}")
+        out.print(f"  {label}: {_describe_saving(change, parts, total_cost, is_missed=change.change in missed)}")
         fixes = [fix for fix in change.fix.splitlines() if not parts or fix not in shown_fixes]
         shown_fixes.update(fixes)
         for number, fix in enumerate(fixes):
@@ -320,11 +320,9 @@ def _write_changes(result: results.SimulateResult, out: Console, *, verbose: boo
     _write_without_saving(result.what_if, small_changes, out)
 
 
-def _write_without_saving(
-    changes: Sequence[results.Saving], small_changes: Sequence[results.Saving], out: Console
-) -> None:  # fmt: skip
+def _write_without_saving(changes: Sequence[results.Saving], small: Sequence[results.Saving], out: Console) -> None:
     """Write which changes save nothing or little, and those whose saving is unknown."""
-    without_saving = [f"{change.change} ({format_money(change.saved)})" for change in small_changes]
+    without_saving = [f"{change.change} ({format_money(change.saved)})" for change in small]
     unknown_savings = list[str]()
     for change in changes:
         if change.saves or change.changes_nothing is True:  # a note says why
@@ -334,7 +332,7 @@ def _write_without_saving(
         else:
             extra = f" (costs {format_money(-change.saved)} more)" if change.saved and change.saved < 0 else ""
             without_saving.append(f"{change.change}{extra}")
-    no_saving = f"simulated, {'little or ' if small_changes else ''}no saving"
+    no_saving = f"simulated, {'little or ' if small else ''}no saving"
     for label, names in ((no_saving, without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
@@ -344,32 +342,22 @@ def _codes(change: results.Saving) -> list[str]:
     return change.change.removeprefix("cause=").split(",")
 
 
-def _beyond_parts(
-    change: results.Saving, by_name: Mapping[str, results.Saving]
-) -> tuple[results.Saving, Sequence[str]]:  # fmt: skip
-    """Return a combination of causes with what it saves beyond each of them by itself, and their codes.
-
-    Other changes, and combinations whose causes save nothing by themselves, are returned as they are, without codes.
-    """
+def _beyond_parts(change: results.Saving, by_name: Mapping[str, results.Saving]) -> _Row:
+    """Return a combination of causes with what it saves beyond each of them, and their codes; else the change."""
     parts = [by_name.get(f"cause={code}") for code in _codes(change)]
     alone = [part for part in parts if part is not None and part.saves]
     if len(parts) < 2 or None in parts or not alone:
-        return change, ()
+        return change, ()  # a combination whose causes save nothing by themselves is a change like others
     saved = None if change.saved is None else change.saved - sum(part.saved or 0.0 for part in alone)
     return replace(change, saved=saved, tokens=change.tokens - sum(part.tokens for part in alone)), _codes(change)
 
 
-def _describe_saving(
-    change: results.Saving, total_cost: float | None, *, is_missed: bool, parts: Sequence[str] = ()
-) -> str:
-    """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached.
-
-    `parts`: the causes of a combination, of which the change has what it saves beyond them.
-    """
+def _describe_saving(change: results.Saving, parts: Sequence[str], total_cost: float | None, *, is_missed: bool) -> str:
+    """Return what a change saves, and why; `is_missed`: its tokens were not re-billed, but could have been cached."""
     effect = "read from a cache" if is_missed else f"re-billed {'less' if change.tokens > 0 else 'more'}"
     reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
     if change.tokens:
-        where = "where several of them broke the same prefix" if parts else f"in {counted(change.turns, 'turn')}"
+        where = "where several of them broke the same prefix" if parts else f"in {count_of(change.turns, 'turn')}"
         reasons.append(f"{abs(change.tokens):,} tokens {effect}, {where}")
     reason = "; ".join(reasons) or "the same tokens at other prices"
     if not change.saved:
@@ -406,7 +394,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     own_count = sum(row.own for row in result.rules)
     own_note = f", {own_count:,} of them your own" if own_count else ""
     date_note = "" if result.as_of is None else f", as of {result.as_of}"
-    out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
+    out.print(line((count_of(len(result.rules), "row") + own_note + date_note, "bold")))
 
 
 _GROUP = "lore.measured"

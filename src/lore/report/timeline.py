@@ -12,14 +12,14 @@ from typing import TypeAlias
 from lore.model import items
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
-from lore.model.fact import format_duration
+from lore.model.fact import count_of, format_duration
 from lore.model.inserts import insert_texts
 from lore.model.jsonslice import array, raw_members, sliced_members
 from lore.model.mask import mask
 from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.times import parse_timestamp
 from lore.report.console import Console, line
-from lore.report.plain import counted, place_of
+from lore.report.plain import place_of
 from lore.report.sentences import format_usage
 
 SHOWN = 100  # characters of a text if the width of the terminal is unknown
@@ -36,8 +36,8 @@ def write(result: FoldResult, timeline: list[items.Item], out: Console, *, title
         write_row(row, out)
     session, usage = result.session, result.usage
     sums = (
-        counted(len(timeline), "item"), f"{counted(len(result.pruned), 'item')} pruned", counted(usage.turns, "turn"),
-        counted(len(session.chains), "chain"),
+        count_of(len(timeline), "item"), f"{count_of(len(result.pruned), 'item')} pruned",
+        count_of(usage.turns, "turn"), count_of(len(session.chains), "chain"),
     )  # fmt: skip
     name = f"session {session.id} " if session.id else "session "
     out.print(f"{name}({session.format}, {session.fidelity}): {', '.join(sums)}")
@@ -96,7 +96,7 @@ def _format_row(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
             return (f"{'tool':<10}", "bold blue"), call
         case items.CompactDivider(pruned=pruned, summary=summary):
             words = "" if items.is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
-            what = f"──── compaction ({_describe_compaction(row)}), {counted(pruned, 'item')} pruned ────{words}"
+            what = f"──── compaction ({_describe_compaction(row)}), {count_of(pruned, 'item')} pruned ────{words}"
             return ((what, "yellow"),)
         case items.OpaqueItem(record=record):
             members = raw_members(bytes(record)) or {}
@@ -197,5 +197,5 @@ def write_knowledge(result: KnowledgeResult, out: Console) -> None:
         words = short(": ".join(filter(None, (fact.title, fact.content))))
         state_cell = (f"{state:<7}", _STYLES.get(state, ""))
         out.print(line(state_cell, f"  {fact.id:<{width}}  ", (place, "bold"), f"  {words}"))
-    out.print(line(f"session {result.session}: {counted(len(result.knowledge), 'entry', 'entries')} known"))
+    out.print(line(f"session {result.session}: {count_of(len(result.knowledge), 'entry', 'entries')} known"))
     write_problems(result.problems, out)

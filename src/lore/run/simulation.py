@@ -36,11 +36,11 @@ from lore.judge.base import TurnVerdict
 from lore.judge.findings import leading_of, turn_findings
 from lore.judge.prices import CURRENCY, paid_again, price_of, speed_surcharge, surcharge_of
 from lore.judge.sums import Copies, Sums
-from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn, turns_of
+from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
 from lore.model.events import SUMMED_COUNTS, Usage
-from lore.model.fact import join_names
+from lore.model.fact import count_of, join_names
 from lore.model.ledger import UnloggedWork
 from lore.model.results import Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
@@ -388,13 +388,14 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     billed = {turn.path for turn in turns if turn.billed is not None}
     unbilled = sum(turn.path not in billed and turn.predicted.read_tokens is not None for turn in turns)
     if unbilled:
-        yield f"counted with o200k_base: {turns_of(unbilled)} without usage; other tokenizers differ by up to 35 %"
+        which = f"{count_of(unbilled, 'turn')} without usage"
+        yield f"counted with o200k_base: {which}; other tokenizers differ by up to 35 %"
     unknown_count = sum(turn.cache is None for turn in turns)
     if unknown_count:
-        yield f"not predicted: {turns_of(unknown_count)} of an unknown provider (--cache NAME chooses a cache)"
+        yield f"not predicted: {count_of(unknown_count, 'turn')} of an unknown provider (--cache NAME chooses a cache)"
     for cache in sorted({turn.cache for turn in turns if turn.cache and turn.cache not in CACHES}):
         missing = lacks_plug_in(BROUGHT[cache], f"the cache {cache!r}").message
-        yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
+        yield f"not predicted: {count_of(sum(turn.cache == cache for turn in turns), 'turn')}; {missing}"
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
         falls = fall_table().random.get(CACHES[cache].provider)
         if falls is not None:
@@ -403,18 +404,20 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         if what:
             yield describe_missing(formats, what)
     if simulation.contradicting:
-        yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
+        which = count_of(len(simulation.contradicting), "turn")
+        yield f"not learned from: usage of {which} ({simulation.contradicting[0]})"
     yield from simulation.unpriced.notes(*(redacted_model, digest) if simulation.redact else ())
     yield from plan_notes(("", path) for path in dict.fromkeys(turn.path for turn in turns))
     if simulation.copies.count:
-        yield f"not counted: {turns_of(simulation.copies.count)} inherited or copied from other sessions"
+        yield f"not counted: {count_of(simulation.copies.count, 'turn')} inherited or copied from other sessions"
     shares = defaultdict[str, list[str]](list)  # clients by the share of the output that they noted
     for client in sorted(simulation.partial):
         share = recorded_output(rules, client)
         shares[f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"].append(client)
     if shares:
         noted = "; ".join(f"{part} by {join_names(clients, 2)}" for part, clients in shares.items())
-        yield f"output is recorded in part in {turns_of(simulation.partial.total())}, so its cost is too low ({noted})"
+        which = count_of(simulation.partial.total(), "turn")
+        yield f"output is recorded in part in {which}, so its cost is too low ({noted})"
     billed_turns = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
     sizes = ((path, sum(getattr(billed, name) or 0 for name in SUMMED_COUNTS[:3])) for path, billed in billed_turns)
     hits = Counter(path for path, size in sizes if size > LONG_PROMPT)

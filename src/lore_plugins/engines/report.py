@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lore.model import EXTERNAL, MeasuredLog, MeasuredResult, MeasuredRow
-from lore.report import Console, TableColumn, counted, turn_of, when, write_table
+from lore.report import Console, TableColumn, count_of, turn_of, when, write_table
 
 _HEADER = ("requests", "prompt tokens", "read", "measured", "predicted", "points")
 _EXTENTS = {
@@ -43,18 +43,18 @@ def write_measured(result: MeasuredResult, out: Console, *, every: bool = False)
         out.print(text)
     rows = [row for row in result.rows if every or row.turn is None or not _is_near(row.share, row.predicted_share)]
     if result.rows and not rows:
-        out.print(f"{counted(len(result.rows), 'request')}, all predicted within 2 % of the prompt")
+        out.print(f"{count_of(len(result.rows), 'request')}, all predicted within 2 % of the prompt")
     _write_rows(rows if every else rows[:_SHOWN], result, out)
     if len(rows) > _SHOWN and not every:
-        out.print(f"and {counted(len(rows) - _SHOWN, 'row')} more: --all shows every one")
+        out.print(f"and {count_of(len(rows) - _SHOWN, 'row')} more: --all shows every one")
 
 
 def _describe_log(log: MeasuredLog) -> str:
-    measurements = counted(log.measurements, _EXTENTS[log.extent])
+    measurements = count_of(log.measurements, _EXTENTS[log.extent])
     origin = "".join(f"{part}, " for part in (log.name and f"engine {log.name}", log.server) if part)
     if log.extent == "window":
         return f"{origin}{measurements}; the last: {_percent(log.share)} of the latest requests' prompt tokens read"
-    requests = f", {counted(log.requests, 'request')}" if log.requests is not None and log.extent != "request" else ""
+    requests = f", {count_of(log.requests, 'request')}" if log.requests is not None and log.extent != "request" else ""
     tokens = f"{log.cached_tokens or 0:,} of {log.prompt_tokens or 0:,} prompt tokens read"
     why = (
         f"; {counted(log.recomputed, 'request')} computed whole, as the server kept no state to continue from: keep "

@@ -40,7 +40,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from lore.errors import LoreError
-from lore.report import counted, quote, visible
+from lore.report import count_of, quote, visible
 from lore.run import ADDRESS
 from lore.store import Store
 from lore.store import now as now_utc
@@ -299,7 +299,7 @@ def _lines(text: str) -> Markup:
 
 
 _FUNCTIONS: dict[str, object] = {
-    "link": _link, "raw": escape, "lines": _lines, "counted": counted, "quote": quote,
+    "link": _link, "raw": escape, "lines": _lines, "count_of": count_of, "quote": quote,
     "agent_label": report.agent_label, "format_counts": report.format_counts, "kind_label": report.kind_label,
     "describe_change": report.describe_change, "describe_owner": report.describe_owner,
 }  # fmt: skip

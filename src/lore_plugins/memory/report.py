@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lore.report import Console, counted, line, quote
+from lore.report import Console, count_of, line, quote
 from lore_plugins.memory import results
 from lore_plugins.memory.identities import SHARED
 
@@ -35,7 +35,7 @@ def write_users(result: results.MemoryUsers, out: Console) -> None:
     for user in result.users:
         agents = ", ".join("agents that share it" if agent == SHARED else quote(agent) for agent in user.agents)
         out.print(line((quote(user.user), "bold"), f"  {format_counts(user.counts)}, by {agents}"))
-    out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
+    out.print(line(f"{count_of(len(result.users), 'user')} remembered in {result.store}"))
 
 
 def write_memory(result: results.MemoryShown, out: Console) -> None:
@@ -56,7 +56,7 @@ def write_memory(result: results.MemoryShown, out: Console) -> None:
         out.print(line(f"nothing is remembered of user {quote(result.user)} in {result.store}"))
         return
     is_shared = SHARED in holders
-    agents = [counted(len(holders) - is_shared, "agent")] if len(holders) > is_shared else []
+    agents = [count_of(len(holders) - is_shared, "agent")] if len(holders) > is_shared else []
     owners = " and ".join([*agents, *(["shared memory"] if is_shared else [])])
     out.print(line(f"user {quote(result.user)}: {owners} in {result.store}"))
 
@@ -71,7 +71,7 @@ def _write_failures(agent: results.RememberedAgent, out: Console) -> None:
         text = f"  last failure: {failure.op} at {failure.at}{_source(failure)}: {failure.failure}"
         out.print(line((text, "yellow")))
     if agent.unreadable:
-        out.print(line((f"  {counted(agent.unreadable, 'line')} of its log cannot be read", "yellow")))
+        out.print(line((f"  {count_of(agent.unreadable, 'line')} of its log cannot be read", "yellow")))
 
 
 def write_deleted(result: results.MemoryDeleted, out: Console) -> None:
@@ -96,7 +96,7 @@ def wipe_question(result: results.MemoryWiped) -> str:
 def describe_wipe(result: results.MemoryWiped) -> str:
     """Return whose memory a wipe deletes, and how many entries of how many sessions."""
     owner = f"user {quote(result.user)}" + (f", {agent_label(result.agent)}" if result.agent is not None else "")
-    entries, sessions = counted(result.entries, "entry", "entries"), counted(result.sessions, "session")
+    entries, sessions = count_of(result.entries, "entry", "entries"), count_of(result.sessions, "session")
     return f"{owner}: {entries} of {sessions} ({format_counts(result.counts, zeros=True)})"
 
 
@@ -105,9 +105,9 @@ def write_audit(result: results.MemoryAudit, out: Console) -> None:
     for entry in result.entries:
         text = f"{describe_owner(entry)}{_source(entry)}: {describe_change(entry)}"
         out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), text))
-    out.print(line(f"user {quote(result.user)}: {counted(len(result.entries), 'entry', 'entries')} in its audit log"))
+    out.print(line(f"user {quote(result.user)}: {count_of(len(result.entries), 'entry', 'entries')} in its audit log"))
     if result.unreadable:
-        out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
+        out.print(line((f"{count_of(result.unreadable, 'line')} of the log cannot be read", "yellow")))
 
 
 def describe_owner(entry: results.AuditEntry) -> str:
@@ -120,7 +120,7 @@ def describe_change(entry: results.AuditEntry) -> str:
     """Return the change as counts, and a failure."""
     signed = (("-", entry.removed), ("+", entry.added))
     changes = " ".join(f"{sign}{format_counts(counts)}" for sign, counts in signed if counts)
-    unusable = counted(entry.unusable, "unusable answer") if entry.unusable else ""
+    unusable = count_of(entry.unusable, "unusable answer") if entry.unusable else ""
     failure = f"failed: {entry.failure}" if entry.failure else ""
     return ", ".join(filter(None, (changes, unusable, failure))) or "nothing"
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from lore.commands import common, flags
 from lore.errors import LoreError
-from lore.report import counted, in_shell
+from lore.report import count_of, in_shell
 
 
 class RecordOptions(Struct, frozen=True):
@@ -100,12 +100,12 @@ def export_lines(pointing: Mapping[str, str], environment: Mapping[str, str]) ->
 
 def closing_lines(path: str | None, calls: int, lost: int, refused: int, *, pointed: bool) -> list[str]:
     """Return the summary and the next command; `pointed`: a command ran with its clients pointed here."""
-    recorded = f"recorded {counted(calls, 'call')} in {path}"
+    recorded = f"recorded {count_of(calls, 'call')} in {path}"
     lines = ["nothing was recorded, so there is no file" if path is None else recorded]
     if lost:
-        lines.append(f"{counted(lost, 'call')} forwarded, but not written whole")
+        lines.append(f"{count_of(lost, 'call')} forwarded, but not written whole")
     if refused:
-        lines.append(f"{counted(refused, 'request')} refused")
+        lines.append(f"{count_of(refused, 'request')} refused")
     if calls > lost:
         lines += [f"next: lore check {shell}"] if (shell := in_shell(path or "")) else []
     elif pointed and not calls:

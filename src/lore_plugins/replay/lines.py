@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lore.model import LLAMA_CPP, format_money
-from lore.report import Console, TableColumn, billed_reads, counted, draw, in_shell, line, write_simulated, write_table
+from lore.report import Console, TableColumn, billed_reads, count_of, draw, in_shell, line, write_simulated, write_table
 from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 
 _COLUMNS = (
@@ -61,9 +61,9 @@ def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
     if layout.same_as is not None:
         return f"{name}{_same(layout)}"
     if not layout.capture:
-        return f"{name}{counted(layout.planned, 'request')} as {layout.dialect}: nothing was sent"
+        return f"{name}{count_of(layout.planned, 'request')} as {layout.dialect}: nothing was sent"
     again = f", {layout.resumed:,} of them by an earlier run" if layout.resumed else ""
-    what_was_sent = f"{layout.requests:,} of {counted(layout.planned, 'request')} sent as {layout.dialect}"
+    what_was_sent = f"{layout.requests:,} of {count_of(layout.planned, 'request')} sent as {layout.dialect}"
     return f"{name}{what_was_sent}{again}, written to {layout.capture}"
 
 
@@ -94,7 +94,7 @@ def changes_in_words(layout: ReplayedLayout) -> str:
     if layout.moved_turns:
         moved = (
             f"changing lines of its system prompt are moved to the tail "
-            f"({layout.moved_bytes:,} bytes in {counted(layout.moved_turns, 'request')})"
+            f"({layout.moved_bytes:,} bytes in {count_of(layout.moved_turns, 'request')})"
         )
     return f"{layout.name}: assembled by lore{f'; {moved}' if moved else ''}"
 
@@ -145,7 +145,7 @@ def stopped_hint(stopped: str) -> str:
 
 def estimate_in_words(estimate: ReplayEstimate) -> str:
     """Return a sentence on the number of requests, tokens and dollars."""
-    text = f"{counted(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} prompt tokens"
+    text = f"{count_of(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} prompt tokens"
     if estimate.dollars is None:
         return f"{text}; the price is unknown"
     uncached = format_money(estimate.dollars_uncached)
@@ -161,16 +161,16 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
     for reason, count in layout.skipped.items():
         turns, more = layout.unsent.get(reason, []), count - len(layout.unsent.get(reason, []))
         names = ", ".join([*turns, *([f"and {more:,} more"] if more else [])])
-        yield f"not sent: {counted(count, 'request')} {reason}{f' ({names})' if turns else ''}"
+        yield f"not sent: {count_of(count, 'request')} {reason}{f' ({names})' if turns else ''}"
     for name, count in layout.left_out.items():
-        yield f"{name!r} is left out of {counted(count, 'request')}: it exceeds --max-tokens, or belongs to another API"
+        yield f"{name!r} is left out of {count_of(count, 'request')}: over --max-tokens, or of another API"
     simulation = layout.simulated
     if simulation is None or not simulation.turns:
         return
     silent = sum(turn.billed is None or turn.billed.read_tokens is None for turn in simulation.turns)
     if silent:
         switch = _SWITCHES.get(engine)
-        answers = f"{counted(silent, 'answer')} of {layout.requests:,}"
+        answers = f"{count_of(silent, 'answer')} of {layout.requests:,}"
         yield f"{answers} did not report tokens read from a cache{f': {switch}' if switch else ''}"
     first = simulation.turns[0].billed
     if first is not None and first.read_tokens and first.read_tokens > WARM * (first.uncached_tokens or 0):
@@ -180,4 +180,4 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
         )
     if engine == LLAMA_CPP and slots is not None and slots != SLOTS:
         again = f"lore simulate CAPTURE --cache {LLAMA_CPP}:slots={slots}"
-        yield f"the server has {counted(slots, 'slot')}, which the prediction uses; to print it again: {again}"
+        yield f"the server has {count_of(slots, 'slot')}, which the prediction uses; to print it again: {again}"

@@ -14,13 +14,13 @@ from msgspec import Raw
 from lore.commands import common, flags
 from lore.errors import LoreError
 from lore.model.events import MAIN, PromptDelta
+from lore.model.fact import count_of
 from lore.model.results import copy_fields
 from lore.model.results import store as results
 from lore.model.times import parse_timestamp
 from lore.recording import corpus
 from lore.recording.opening import Options
 from lore.report.console import Console, line
-from lore.report.plain import counted
 from lore.report.timeline import write_problems
 from lore.run import arguments
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
@@ -113,7 +113,7 @@ def export(
     if damage is None:
         return 0
     place = "" if damage.where is None else f" ({damage.where})"
-    common.tell(f"error: {damage.message}{place}: {counted(len(events), 'event')} before that are written, no others")
+    common.tell(f"error: {damage.message}{place}: {count_of(len(events), 'event')} before that are written, no others")
     return 3
 
 
@@ -302,7 +302,7 @@ def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     with use_store(store) as session_store:
         result = results.StoreVacuumed(store=session_store.url, freed_bytes=session_store.vacuum())
     return common.answer(
-        result, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
+        result, lambda it, console: console.print(line(f"{count_of(it.freed_bytes, 'byte')} freed in {it.store}")),
         as_json=as_json, color=None,
     )  # fmt: skip
 
@@ -318,13 +318,13 @@ def write_list(result: results.StoreList, out: Console) -> None:
         parts = [f", {what} {value}" for what, value in _owners(session).items() if value is not None]
         out.print(line((f"{session.session_id:<{width}}", "bold"), f"  {_size(session)}", *parts))
     events, size = (sum(getattr(session, name) for session in result.sessions) for name in ("events", "bytes"))
-    sums = f"{counted(len(result.sessions), 'session')}, {counted(events, 'event')}, {counted(size, 'byte')}"
+    sums = f"{count_of(len(result.sessions), 'session')}, {count_of(events, 'event')}, {count_of(size, 'byte')}"
     out.print(line(f"{sums} in {result.store}"))
 
 
 def _size(session: results.SessionRow) -> str:
-    turns = "" if session.turns is None else f"{counted(session.turns, 'turn')}, "
-    return f"{turns}{counted(session.events, 'event')}, {counted(session.bytes, 'byte')}"
+    turns = "" if session.turns is None else f"{count_of(session.turns, 'turn')}, "
+    return f"{turns}{count_of(session.events, 'event')}, {count_of(session.bytes, 'byte')}"
 
 
 def _owners(session: results.SessionRow) -> dict[str, str | None]:
@@ -347,7 +347,7 @@ def write_shown(result: results.StoreShown, out: Console) -> None:
         "created": session.created_at,
         "updated": session.updated_at,
         "deltas": f"{result.prompt_deltas:,}" if result.prompt_deltas else None,
-        "metadata": counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None,
+        "metadata": count_of(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None,
     }
     for what, value in fields.items():
         if value is not None:
@@ -357,21 +357,21 @@ def write_shown(result: results.StoreShown, out: Console) -> None:
 def write_imported(result: results.StoreImported, out: Console) -> None:
     """Write one line an input, and the sums."""
     for session in result.sessions:
-        outcome = counted(session.events or 0, "event")
+        outcome = count_of(session.events or 0, "event")
         if session.message is not None:
             outcome = session.message
         elif session.state == "extended":
-            outcome = f"{counted(session.new_events or 0, 'new event')} of {session.events:,}"
+            outcome = f"{count_of(session.new_events or 0, 'new event')} of {session.events:,}"
         state = (f"{session.state:<9}", _STYLES.get(session.state, ""))
         out.print(line(state, f" {session.session_id or '-'}: {outcome}  {session.path}"))
     new_count = sum(session.new_events or 0 for session in result.sessions)
-    sums = f"{counted(len(result.sessions), 'session')}, {counted(new_count, 'new event')} in {result.store}"
+    sums = f"{count_of(len(result.sessions), 'session')}, {count_of(new_count, 'new event')} in {result.store}"
     counts = (
         (result.joined, "subagent file", "read with their sessions"),
         (result.requests, "file", "of prompts passed over"),
         (result.skipped, "file", "skipped: not recordings"),
     )
-    out.print(line(sums, *(f", {counted(number, what)} {action}" for number, what, action in counts if number)))
+    out.print(line(sums, *(f", {count_of(number, what)} {action}" for number, what, action in counts if number)))
     write_problems(result.problems, out)
 
 
@@ -395,6 +395,6 @@ def write_verified(result: results.StoreVerified, out: Console) -> None:
             out.print(line(f"          {command}"))
     for note in result.notes:
         out.print(line((f"note: {note}", "yellow")))
-    sums = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
-    verdict = f"{counted(len(result.damage), 'damaged place')}" if result.damage else "nothing is damaged"
+    sums = f"{count_of(result.sessions, 'session')}, {count_of(result.events, 'event')}"
+    verdict = f"{count_of(len(result.damage), 'damaged place')}" if result.damage else "nothing is damaged"
     out.print(line(f"{sums} checked in {result.store}: {verdict}"))

@@ -37,12 +37,13 @@ from lore import __version__
 from lore.files import current_folder
 from lore.judge.totals import is_unjudged
 from lore.model.codes import CODES, SEVERITY, Problem
+from lore.model.fact import count_of
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.console import Console
 from lore.report.forms import terminal
 from lore.report.forms.base import TextReport, make_safe
-from lore.report.plain import counted, path_below, place_of, visible
+from lore.report.plain import path_below, place_of, visible
 from lore.report.sentences import describe_cost_and_fix, format_fix, split_message
 
 ROWS, CELL = 200, 300
@@ -67,7 +68,7 @@ def _format_lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  #
         yield from ("| | finding | where | what | tokens |", "|---|---|---|---|---:|")
         yield from (*(_format_row(finding, turns) for finding, turns in merged_findings[:ROWS]), "")
     if len(merged_findings) > ROWS:
-        yield from (f"And {counted(len(merged_findings) - ROWS, 'finding')} more.", "")
+        yield from (f"And {count_of(len(merged_findings) - ROWS, 'finding')} more.", "")
 
 
 MARKDOWN = TextReport(_format_lines)
@@ -117,7 +118,7 @@ def _commands(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noq
             )
             yield f"::{_LEVELS[name]} {properties}::{_escape_data(message)}"
         if len(findings) > room:
-            hidden.append(counted(len(findings) - room, name))
+            hidden.append(count_of(len(findings) - room, name))
     if hidden:
         text = f"{', '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
         yield f"::notice title={terminal.command_of(result)}::{_escape_data(text)}"
@@ -169,7 +170,7 @@ class Junit:
             kinds[_add_case(suite, name, path, findings, unjudged, verbose=verbose)] += 1
         if skipped := result.summary.skipped:
             case = SubElement(suite, "testcase", classname=name, name="files that are not recordings", time="0")
-            SubElement(case, "skipped", message=f"{counted(skipped, 'file')} passed over: not recordings")
+            SubElement(case, "skipped", message=f"{count_of(skipped, 'file')} passed over: not recordings")
             kinds["skipped"] += 1
         for element in (root, suite):
             element.attrib |= {

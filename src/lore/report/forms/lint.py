@@ -15,12 +15,12 @@ from lore.cache.served import Served
 from lore.judge.requests.lint import is_refused
 from lore.model.codes import Code
 from lore.model.differences import BreakpointNotTaken, BreakpointsApart, BreakpointsMissing
-from lore.model.fact import format_duration, format_money
+from lore.model.fact import count_of, format_duration, format_money
 from lore.model.results import Finding
 from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import Console, line
 from lore.report.forms.terminal import Reported, sums_lines, write_groups
-from lore.report.plain import counted, place_of
+from lore.report.plain import place_of
 from lore.report.redacted import redacted_finding
 from lore.report.status_line import percent
 
@@ -99,7 +99,7 @@ class LintTerminal:
         groups = list[list[Finding]]()
         for finding in findings:
             request_count = finding.requests if isinstance(finding.requests, int) else 0
-            suffix = f" ({counted(request_count, 'request')})" if request_count > 1 else ""
+            suffix = f" ({count_of(request_count, 'request')})" if request_count > 1 else ""
             groups.append([replace(finding, message=f"{finding.message}{suffix}")])
         write_groups(groups, out, verbose=verbose)
         if self._quiet:
@@ -109,7 +109,7 @@ class LintTerminal:
         for sentence in sums_lines(result.summary):
             out.print(sentence)
         if len(findings) < len(result.findings):
-            hidden = counted(len(result.findings) - len(findings), "note")
+            hidden = count_of(len(result.findings) - len(findings), "note")
             out.hint(f"{hidden} hidden, and the requests one by one", "-v shows them")
 
 

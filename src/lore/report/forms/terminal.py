@@ -15,11 +15,11 @@ from lore.judge.prices import sum_known
 from lore.model.codes import UNEXPLAINED
 from lore.model.deferred import pattern
 from lore.model.evidence import OverBudget, ProviderSaid, ReadPlateau
-from lore.model.fact import format_money
+from lore.model.fact import count_of, format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.report import sentences
 from lore.report.console import Console, line
-from lore.report.plain import counted, place_of, turn_of
+from lore.report.plain import place_of, turn_of
 
 if TYPE_CHECKING:
     from lore.model.results.lint import LintResult, LintSummary
@@ -138,7 +138,7 @@ def write_groups(groups: Sequence[list[Finding]], out: Console, *, verbose: bool
         write_findings(group, out)
         written[name] += 1
     for name, hidden in hidden_groups.items():
-        loss, files = describe_loss(hidden), counted(len({finding.path for finding in hidden}), "file")
+        loss, files = describe_loss(hidden), count_of(len({finding.path for finding in hidden}), "file")
         out.hint(f"! {name}, {len(hidden):,} more in {files}{loss and f': {loss}'}", "-v: each")
 
 
@@ -163,7 +163,7 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
             out.print(line(f"      {sign} ", (f"…{text}…", style)))
     loss = describe_loss(group)
     if loss and len(group) > 1:
-        out.hint(f"    {loss} in {counted(len(group), 'turn')}", "-v: each turn")
+        out.hint(f"    {loss} in {count_of(len(group), 'turn')}", "-v: each turn")
     elif loss:
         out.print(f"    {loss}")
     is_advice = isinstance(sums.requests, int)  # of `lore lint`
@@ -176,13 +176,13 @@ def describe_turns(group: Sequence[Finding]) -> str:
     """Return the turns of findings of one cause and place, and their chain; empty if they have none."""
     first, chains = group[0], len({finding.chain for finding in group})
     if first.turn is None:
-        return counted(first.times, "turn") if first.times > 1 else ""
+        return count_of(first.times, "turn") if first.times > 1 else ""
     if len(group) == 1:
         request_count = first.evidence.requests if isinstance(first.evidence, ReadPlateau) else 1
-        prefix = "" if request_count == 1 else f"{counted(request_count, 'turn')}, the first of them "
+        prefix = "" if request_count == 1 else f"{count_of(request_count, 'turn')}, the first of them "
         return prefix + turn_of(first.turn, first.chain)
     if chains > 1:
-        return f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}"
+        return f"{count_of(len(group), 'turn')} of {count_of(chains, 'chain')}"
     turns = list(dict.fromkeys(finding.turn for finding in group))
     suffix = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
     chain = "" if first.chain in (None, "main") else f" of {first.chain}"
@@ -192,7 +192,7 @@ def describe_turns(group: Sequence[Finding]) -> str:
 def _describe_paths(group: Sequence[Finding]) -> str:
     """Return the JSON path of the first finding, and the number of other paths; empty if it has none."""
     more = len({finding.json_path for finding in group}) - 1
-    return (group[0].json_path or "") + (f" and {counted(more, 'more place')}" if more else "")
+    return (group[0].json_path or "") + (f" and {count_of(more, 'more place')}" if more else "")
 
 
 class Terminal:
@@ -213,7 +213,7 @@ class Terminal:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:
-            out.hint(f"{counted(len(hidden), 'note')} hidden", "-v shows them")
+            out.hint(f"{count_of(len(hidden), 'note')} hidden", "-v shows them")
         if result.interrupted:
             out.print(line((sentences.describe_interruption(result.interrupted), "bold yellow")))
         sums = result.summary
@@ -259,9 +259,9 @@ def _uncertain_costs(findings: Iterable[Finding]) -> Iterator[str]:
     for dollars, tokens, name in sorted(sums, key=itemgetter(0, 1), reverse=True):
         at_least = "at least " if is_priced_in_part(groups[name]) else ""
         cost = (
-            f"{at_least}{format_money(dollars)}" if dollars else counted(tokens, "token") if tokens else "unknown loss"
+            f"{at_least}{format_money(dollars)}" if dollars else count_of(tokens, "token") if tokens else "unknown loss"
         )
-        yield f"{name} ({cost} in {counted(len(groups[name]), 'cache break')})"
+        yield f"{name} ({cost} in {count_of(len(groups[name]), 'cache break')})"
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
@@ -294,22 +294,22 @@ def describe_cost(cause: CostlyCause) -> str:
     loss = (
         f"{about}{cause.lost_tokens:,} tokens re-billed{cost}" if cause.lost_tokens else "no re-billed tokens recorded"
     )
-    return f"{loss} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
+    return f"{loss} in {count_of(cause.breaks, 'cache break')}, {cause.kind}"
 
 
 def sums_lines(sums: Summary | LintSummary) -> list[str]:
     """Return the sums in words: re-billed tokens, cache breaks, files and turns, findings that are left out."""
     if isinstance(sums, Summary):
         return [*(sentence for sentence, _ in sentences.describe_rebilled(sums)), *_count_lines(sums)]
-    latest = f" of {counted(sums.shown, 'conversation')}, the latest of each is predicted"
+    latest = f" of {count_of(sums.shown, 'conversation')}, the latest of each is predicted"
     others = {"refused": sums.refused, "unknown": sums.unknown}
     return [
-        f"{counted(sums.files, 'file')}, {counted(sums.requests, 'request')}"
+        f"{count_of(sums.files, 'file')}, {count_of(sums.requests, 'request')}"
         + (latest if sums.shown != sums.requests else "")
-        + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else ""),
+        + (f"; {count_of(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else ""),
         f"a cache would keep {sums.cached:,} of {sums.shown:,}"
         + "".join(f", {count:,} {word}" for word, count in others.items() if count)
-        + f"; {counted(sums.errors, 'error')}, {counted(sums.warnings, 'warning')}, {counted(sums.notes, 'note')}",
+        + f"; {count_of(sums.errors, 'error')}, {count_of(sums.warnings, 'warning')}, {count_of(sums.notes, 'note')}",
         *_describe_left_out({"ignored": sums.ignored, "exempted": sums.exempted}, sums.problems),
     ]
 
@@ -317,15 +317,15 @@ def sums_lines(sums: Summary | LintSummary) -> list[str]:
 def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str]:
     """Yield the counts of cache breaks, files and turns, and of findings left out."""
     yield (
-        f"{counted(sums.breaks, 'cache break')}: {sums.waste:,} waste, {sums.expected:,} expected, "
+        f"{count_of(sums.breaks, 'cache break')}: {sums.waste:,} waste, {sums.expected:,} expected, "
         f"{sums.unattributable:,} with no certain cause"
     )
-    not_counted = f"; not counted: {counted(sums.copied, 'turn')} inherited or copied from other sessions"
+    not_counted = f"; not counted: {count_of(sums.copied, 'turn')} inherited or copied from other sessions"
     yield (
-        f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
-        f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
+        f"{count_of(sums.files, 'file')}, {count_of(sums.chains, 'chain')}, {count_of(sums.turns, 'turn')}, "
+        f"{count_of(sums.pairs, 'pair')} compared, {count_of(sums.compactions, 'compaction')}"
         + (not_counted if sums.copied else "")
-        + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
+        + (f"; {count_of(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
     )
     left_out = {f"in the baseline{known_cost(sums)}": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
     yield from _describe_left_out(left_out, sums.problems, hides_problems=hides_problems)
@@ -338,12 +338,12 @@ def known_cost(sums: Summary) -> str:
 
 
 def _describe_left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool = False) -> Iterator[str]:
-    phrases = [f"{counted(count, 'finding')} {word}" for word, count in counts.items() if count]
+    phrases = [f"{count_of(count, 'finding')} {word}" for word, count in counts.items() if count]
     if phrases:
         yield f"not counted: {', '.join(phrases)}"
     if problems:
         hint = " (--select LORE2 -v shows them)" if hides_problems else ""
-        yield f"{counted(problems, 'problem')} in the recordings{hint}"
+        yield f"{count_of(problems, 'problem')} in the recordings{hint}"
 
 
 def unseen_lines(result: Reported) -> Iterator[str]:

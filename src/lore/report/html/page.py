@@ -31,7 +31,7 @@ from msgspec.structs import replace
 import lore
 from lore.judge.sums import is_part, rebilled_dollars
 from lore.model.codes import kind_in_words
-from lore.model.fact import format_duration, format_money
+from lore.model.fact import count_of, format_duration, format_money
 from lore.model.results import CauseResult
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
@@ -46,7 +46,7 @@ from lore.report.forms.base import TextReport
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.terminal import Reported, Terminal
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
-from lore.report.plain import counted, format_count, last_part, project_name, visible, when
+from lore.report.plain import format_count, last_part, project_name, visible, when
 from lore.report.simulation import engine_measures
 from lore.report.status_line import percent
 
@@ -124,7 +124,7 @@ def describe_spending(spending: Spending, *, has_limits: bool = True) -> str:
 
     `has_limits`: also what is not in the cost.
     """
-    what = counted(spending.requests, "request")
+    what = count_of(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
     recorded = spending.recorded_dollars
@@ -222,7 +222,7 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     limits = (overview.describe_missing_cost(result.total), *result.notes)
     if result.inherited is not None:
         lines.append(f"not in the cost: {overview.describe_inherited(result.inherited)}")
-    lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
+    lines += [f"not read: {logs.title}, {count_of(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {overview.span_in_words(result.since, result.until)}"
     actions = zip(("Do first", "Then"), overview.actions_of(result, OverviewSelection()), strict=False)
     first = [f"{when}: {action.fix} ({action.reasons[0]})." for when, action in actions]
@@ -235,7 +235,7 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
     """Introduce what `lore check` or `lore lint` found; `verbose` lists notes, too."""
     if isinstance(result, LintResult):
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
-        summary = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
+        summary = f"{count_of(len(result.findings), 'finding')} in {count_of(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", summary, blocks)
     sums = sentences.describe_rebilled(result.summary, has_grounds=False)
     lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in sums)
@@ -381,7 +381,7 @@ def _merge_marks(turns: Sequence[PageTurn], grouped: int) -> list[TimelineMark]:
     merged: list[TimelineMark] = []
     for marks in groups.values():
         heaviest = max(marks, key=lambda mark: mark.weight)
-        suffix = f" (and {counted(len(marks) - 1, 'other')} beside it)" if len(marks) > 1 else ""
+        suffix = f" (and {count_of(len(marks) - 1, 'other')} beside it)" if len(marks) > 1 else ""
         merged.append(heaviest._replace(text=heaviest.text + suffix))
     return sorted(merged, key=lambda mark: (list(KINDS).index(mark.kind), mark.turn))
 
@@ -458,7 +458,7 @@ def _template() -> Template:
     )  # fmt: skip
     functions = (
         causes_block, describe_spending, money_block, key_of,
-        cost_of, counted, kind_in_words, rebilled_of, shared_beginning, share_read, sentences.short_of,
+        cost_of, count_of, kind_in_words, rebilled_of, shared_beginning, share_read, sentences.short_of,
         kind_of, list_marks, when,
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {

@@ -27,6 +27,7 @@ from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.evidence import OverBudget, Unneeded
+from lore.model.fact import count_of
 from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
@@ -34,7 +35,6 @@ from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, by_start, drop_copies, inputs, join_bodies
 from lore.recording.opening import Options, reader_named
-from lore.report.plain import counted
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, judge_file, key_of, map_files, place_of
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
@@ -144,7 +144,7 @@ def _notes(
         from lore.recording.agents.logs import is_place_of_logs  # noqa: PLC0415 - slow to import, and rare
 
         with_logs = list(filter(is_place_of_logs, hidden_folders))
-    count, names = counted(len(with_logs), "hidden folder"), ", ".join(map(corpus.show, with_logs))
+    count, names = count_of(len(with_logs), "hidden folder"), ", ".join(map(corpus.show, with_logs))
     hint = f"{count} with logs skipped: {names}; name them to judge them"
     if with_logs:
         yield hint
@@ -160,7 +160,7 @@ def _notes(
             reason = "each conversation has one request"
         yield f"nothing was compared: {reason}"
     if sums.files and not sums.turns and not sums.copied and not totals.unjudged:
-        yield f"nothing was judged: no answered request in {counted(sums.files, 'recording')}"
+        yield f"nothing was judged: no answered request in {count_of(sums.files, 'recording')}"
     if not sums.files and not totals.unjudged:
         from lore.run.arguments import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
@@ -195,7 +195,7 @@ def _list_files(
 def keep_originals(files: list[Input], options: Options) -> tuple[list[Input], list[str]]:
     """Return the files without copies of others, request bodies joined, and a note how many are copies."""
     kept = drop_copies(files, options)
-    note = f"{counted(len(files) - len(kept), 'file')} that another one equals or begins with: counted once"
+    note = f"{count_of(len(files) - len(kept), 'file')} that another one equals or begins with: counted once"
     return join_bodies(kept, options.format), [note] * (len(kept) < len(files))
 
 
