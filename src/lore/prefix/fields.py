@@ -177,16 +177,22 @@ def _cause_of(code: str, path: str, evidence: ParameterChanged | BetasChanged, c
     return Cause(code, section, evidence, position, kind, path)
 
 
-def _shorten(*values: bytes | None) -> list[str | None]:
+def _shorten(previous: bytes | None, current: bytes | None) -> tuple[str | None, str | None]:
     """Return the beginnings of two values, credentials masked; if they are equal, both from where they differ.
 
     None if a value was left out.
     """
-    texts: list[str | None] = []
-    for raw in values:
-        text = raw and (text_of(raw) if raw[:1] == b'"' else raw[:MASKED_BYTES].decode("utf-8", "replace"))
-        texts.append(text and mask(printable(" ".join(text.split()))[:MASKED_BYTES]))
-    shared = common_prefix(texts[0] or "", texts[1] or "")
+    before, after = _masked_line(previous), _masked_line(current)
+    shared = common_prefix(before, after)
     start = shared - _SHOWN_BEFORE if shared >= _SHOWN_CHARACTERS else 0
+    return None if previous is None else _excerpt(before, start), None if current is None else _excerpt(after, start)
+
+
+def _masked_line(raw: bytes | None) -> str:
+    text = text_of(raw) if raw and raw[:1] == b'"' else (raw or b"")[:MASKED_BYTES].decode("utf-8", "replace")
+    return mask(printable(" ".join(text.split()))[:MASKED_BYTES])
+
+
+def _excerpt(text: str, start: int) -> str:
     end = start + _SHOWN_CHARACTERS
-    return [text and "…" * (start > 0) + text[start:end] + "…" * (len(text) > end) for text in texts]
+    return "…" * (start > 0) + text[start:end] + "…" * (len(text) > end)

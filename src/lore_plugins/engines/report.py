@@ -57,7 +57,7 @@ def _describe_log(log: MeasuredLog) -> str:
     requests = f", {count_of(log.requests, 'request')}" if log.requests is not None and log.extent != "request" else ""
     tokens = f"{log.cached_tokens or 0:,} of {log.prompt_tokens or 0:,} prompt tokens read"
     why = (
-        f"; {counted(log.recomputed, 'request')} computed whole, as the server kept no state to continue from: keep "
+        f"; {count_of(log.recomputed, 'request')} computed whole, as the server kept no state to continue from: keep "
         "more of them (--ctx-checkpoints, --cache-ram), or with a sliding window all tokens (--swa-full)"
     )  # fmt: skip
     return f"{origin}{measurements}{requests}, {tokens}: {_percent(log.share)}{why if log.recomputed else ''}"
