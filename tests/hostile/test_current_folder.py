@@ -19,12 +19,6 @@ if __name__ == "__main__":
     lore.run.checking.pool._method = lambda: {method!r}
     sys.exit(main(["check", "--json", "-j", "2", "logs"]))
 """
-_CLUSTER = """
-import sys
-from lore.commands.main import main
-if __name__ == "__main__":
-    sys.exit(main(["check", "--json", "--jobs", "local", "logs"]))
-"""
 TRAPS = ("multiprocessing", "concurrent", "signal", "msgspec", "random", "distributed")
 
 
@@ -58,11 +52,4 @@ def test_workers_import_nothing_of_the_current_folder(trapped, method):
     if method == "fork" and sys.platform != "linux":
         pytest.skip("processes start by fork on Linux alone")
     done = run(_CHECK.format(method=method), trapped)
-    assert (done.returncode, marks(trapped)) == (0, []), done.stderr
-
-
-@pytest.mark.soak
-def test_cluster_imports_nothing_of_the_current_folder(trapped):
-    pytest.importorskip("distributed")
-    done = run(_CLUSTER, trapped)
     assert (done.returncode, marks(trapped)) == (0, []), done.stderr

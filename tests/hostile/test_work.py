@@ -21,8 +21,11 @@ from lore.model.limits import BEGINNING_BYTES, RECORD_LEVELS
 from lore.testing import everything
 
 SIZE = 30_000
-TINY = ("lines of ", "nothing for", "small ", "texts for", "spans without", "malformed events", "a body of braces")
-TINY_CALLS = 50  # calls a byte in a file of tiny lines: each is looked at like a record
+TINY = (
+    "lines of ", "nothing for", "small ", "texts for", "spans without", "malformed events", "a body of braces",
+    "objects for events",
+)  # fmt: skip
+TINY_CALLS = 60  # calls a byte in a file of tiny lines: each is looked at like a record
 APART = 3_000  # calls that a file takes whatever it holds: readers are imported, patterns compiled
 LINES = [name for name in costly.files(100) if name.startswith("lines of")]
 OTHERS = [name for name in costly.files(100) if name not in LINES]
