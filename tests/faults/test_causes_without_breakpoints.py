@@ -129,7 +129,7 @@ def test_total_shows_that_a_steering_message_kept_reasoning(tmp_path):
     session = rollout().call("c1").result("c1", "line " * 800).count(20_000, 4_992)
     session.thought().message("assistant", "Done.").count(21_000, 19_968, output=1_600)
     session.user("use pytest").call("c3").count(22_700, 20_992).call("c4").count(22_800, 22_656)
-    session.user("and the docs?").call("c5").count(21_300, 20_992)
+    session.user("and the docs?").call("c5").count(22_300, 20_992)
     assert breaks(written(session, tmp_path)) == [(5, "LORE116", "expected")]
 
 

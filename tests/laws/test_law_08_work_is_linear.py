@@ -10,10 +10,10 @@ from helpers.recognising import recognise
 from helpers.strategies import write
 from lore.commands.diff_prefix import TurnComparison, diff_session
 from lore.commands.main import main
-from lore.formats import lore_log
 from lore.formats.captures import bodies
 from lore.formats.claude import reader as claude_code
 from lore.formats.claude import records as claude_records
+from lore.model import events, lenient
 from lore.model.jsonslice import is_json
 from lore.model.turn import Memo, Segment
 from lore.model.vector import common_prefix
@@ -108,8 +108,8 @@ class _Counting:
 
 
 def test_each_lore_line_is_decoded_once(judge, monkeypatch):
-    counting = _Counting(lore_log._DECODER)
-    monkeypatch.setattr(lore_log, "_DECODER", counting)
+    counting = _Counting(lenient.DECODERS[events.Event])
+    monkeypatch.setitem(lenient.DECODERS, events.Event, counting)
     lines = _lore(30)
     judge(lines)
     assert counting.seen == Tally(lines)

@@ -47,7 +47,7 @@ _MEMBERS = (
 )  # fmt: skip
 
 
-class _Message(Struct, frozen=True):
+class _PairedMessage(Struct, frozen=True):
     start: int  # its place among the segments of the messages
     envelope: bytes
     run: int  # how many times the model has begun to answer
@@ -73,7 +73,7 @@ class ToolHistory:
     """
 
     def __init__(self) -> None:
-        self._messages: list[_Message] = []
+        self._messages: list[_PairedMessage] = []
         self._parts: list[_Part] = []
         self._open: dict[tuple[int, str], list[_Part]] = {}  # calls without a result, by run and name
         self._lone: list[_Part] = []  # results without a call
@@ -84,7 +84,7 @@ class ToolHistory:
         Each block comes with the envelope of its message.
         """
         self._cut(same)
-        last = self._messages[-1] if self._messages else _Message(0, b"", 0)
+        last = self._messages[-1] if self._messages else _PairedMessage(0, b"", 0)
         latest = takewhile(lambda part: part.position >= last.start, reversed(self._parts))
         results, follows_results = any(part.answers for part in latest), False
         was_model, by_id = is_by_model(last.envelope), prompt.dialect == _PAIRED_BY_ID
@@ -92,7 +92,7 @@ class ToolHistory:
         for at, segment in enumerate(prompt.messages.since(same), same):
             if segment.kind in ("envelope", "opaque"):
                 is_model = is_by_model(segment.data)
-                last = _Message(at, segment.data, last.run + (is_model and not was_model and not by_id))
+                last = _PairedMessage(at, segment.data, last.run + (is_model and not was_model and not by_id))
                 was_model, follows_results, results = is_model, results, False
                 self._messages.append(last)
             match = _find_id(segment)
