@@ -144,10 +144,6 @@ def test_misspelled_word_names_similar_one(line, error, hint, tmp_path):
     assert result.err == f"error: {error}\nhint: {hint}\n"
 
 
-def test_unknown_command_prints_no_control_characters():
-    assert "\x1b" not in run("\x1b[31mred").err
-
-
 @pytest.mark.parametrize("name", ["store", "memory", "knowledge"])
 def test_command_without_subcommand_shows_help(name):
     assert run(name) == run(name, "--help")
