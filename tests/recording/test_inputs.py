@@ -62,6 +62,12 @@ def test_pattern_without_matches_is_an_error(tree):
     assert [(file.path, file.is_only) for file in failed] == [("logs/*.json", False)]
 
 
+def test_empty_folder_beside_others_is_an_error(tree):
+    os.makedirs("empty")
+    assert [str(file.error) for file in inputs(["logs", "empty"]) if file.error] == ["a folder without recordings"]
+    assert inputs(["empty"]) == []
+
+
 @pytest.mark.parametrize("pattern", ["none/**", "none/*.jsonl", "none/**/*.jsonl"])
 def test_pattern_below_missing_folder_is_an_error(tree, pattern):
     with pytest.raises(LoreError, match="nothing matches none/") as caught:

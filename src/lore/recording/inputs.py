@@ -76,8 +76,10 @@ def inputs(
     files: dict[object, Input] = {}
     is_only = len(paths) == 1 if is_only is None else is_only
     for path in paths:
+        is_empty = not is_only
         try:
             for file in _inputs_of(path, on_hidden):
+                is_empty = False
                 key, file = _identify(file)
                 if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                     continue
@@ -88,6 +90,8 @@ def inputs(
             if is_only:
                 raise
             files[path] = Input(path, is_named=True, error=error)
+        if is_empty and path not in files:
+            files[path] = Input(path, is_named=True, error=LoreError("a folder without recordings", own=True))
     listed = list(files.values())
     if is_only and len(listed) == 1 and (error := listed[0].error) is not None:  # a folder that cannot be listed
         raise error
