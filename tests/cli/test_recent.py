@@ -140,8 +140,8 @@ def test_last_without_own_session_names_the_newest(empty_folder):
         result = lore(command, "--last")
         assert result.code == 2
         assert f"error: agents keep no session of this project ({os.getcwd()})" in result.err
-        path = "~/.codex/sessions/rollout-other.jsonl"
-        assert f"hint: the newest session is one of Codex CLI in /other: lore {command} {path}\n" in result.err
+        assert f"in /other: lore {command} ~/.codex/sessions/rollout-other.jsonl\n" in result.err
+    assert lore("check", "--last", "s.jsonl", "gone").err.startswith("error: cannot read gone: no such file")
 
 
 def test_the_newest_session_is_judged_with_its_subagents():

@@ -194,9 +194,14 @@ def _newest_session(
 def newest(paths: list[str], format: str | None) -> str:
     """Return the recording at these paths that has the newest request, itself or in one of its subagents' files.
 
-    Raises LoreError if no file is a recording, and for one that cannot be read.
+    Raises LoreError if no file is a recording, if one cannot be read, and if a path stands for nothing.
     """
-    files = [file for file in inputs(paths) if not file.stream and file.error is None]
+    listed = [file for file in inputs(paths) if not file.stream]
+    for file in filter(lambda file: file.is_named, listed):
+        is_absent = isinstance(corpus.resolve(file.path), corpus.LocalFile) and not os.path.exists(file.path)
+        if file.error is not None or is_absent:
+            raise file.error or LoreError(f"cannot read {corpus.show(file.path)}: no such file or directory", own=True)
+    files = [file for file in listed if file.error is None]
     groups = _group_by_session([AgentLog(None, file, written_at(file)) for file in files])
     session = _newest_session(groups, format)
     if session is not None:
