@@ -273,6 +273,7 @@ def test_model_names_are_normalised(spelled, name):
     ("", "google/gemini-3.1-pro", "openai-chat", ("gemini", "")),
     ("localhost:8000/v1", "claude-opus-5", "anthropic", ("", "")),
     ("localhost:4000/v1", "bedrock/claude-opus-5", "anthropic", ("anthropic", "bedrock")),  # a LiteLLM proxy
+    ("localhost:4000/v1", "us.anthropic.claude-sonnet-4-6-v1:0", "anthropic", ("anthropic", "bedrock")),
     ("localhost:8000/v1", "openai/gpt-oss-120b", "openai-chat", ("", "")),
     ("", None, "anthropic", ("", "")),
 ])  # fmt: skip

@@ -26,6 +26,8 @@ _PREFIXES = {
     "gemini": "gemini",
     "vertex_ai": "vertex",
 }
+# Ids of Bedrock's models of other makers, and of its inference profiles.
+_BEDROCK_MODEL = pattern(r"(?:(?:us|us-gov|eu|apac|jp|au|ca|sa|global)\.)?(?:anthropic|amazon|meta|mistral|cohere)\.")
 _MANY = 4096  # remembered answers: a recording can name any number of models
 _CACHES = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
            "qwen": "qwen-implicit", **{engine: engine for engine in ENGINES}}  # fmt: skip
@@ -46,7 +48,7 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
     only without an endpoint, or if the endpoint is a gateway or not listed. An inference engine (vLLM, SGLang, …)
     always counts: it is the provider, without a platform, whatever model it runs. If another provider answered, a
     gateway that is itself a platform stays the platform. At an unlisted endpoint, or without one, the model's name may
-    begin with the provider (`bedrock/…`), as LiteLLM writes it.
+    begin with the provider (`bedrock/…`), as LiteLLM writes it, or be spelt as on Bedrock (`us.anthropic.claude-…`).
     """
     if answered_by in ENGINES:
         return Served(answered_by, "")
@@ -59,6 +61,8 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
     if host == UNKNOWN:
         prefix = (model or "").partition("/")[0].lower()
         host = _PREFIXES.get(prefix, prefix if prefix in PLATFORMS and not endpoint else UNKNOWN)
+    if (host == UNKNOWN or not endpoint) and model is not None and _BEDROCK_MODEL.match(model):
+        host = "bedrock"
     if host in PLATFORMS:
         maker = provider_of("", normal_name(model), "")
         return Served(maker or ("openai" if host == "azure" else UNKNOWN), host)
