@@ -49,7 +49,7 @@ help:
 	@touch $@
 
 .venv/lore: .venv/made pyproject.toml
-	@echo "installing lore into .venv (about a minute)"
+	@echo "installing lore into .venv (up to a minute)"
 	@$(PIP) install -q --no-compile --no-warn-conflicts -e .
 	@touch $@
 

@@ -72,7 +72,7 @@ class Watch:
         self._seen: dict[str, _WatchedSession] = {}
 
     def run(self) -> int:
-        """Look until the wait ends the watch; return the number of compactions."""
+        """Look until the wait ends the watch; return the number of compactions. An error of the first look ends it."""
         count = self.look()
         while self._callbacks.wait():
             try:
@@ -82,7 +82,7 @@ class Watch:
         return count
 
     def look(self) -> int:
-        """Look once: compact sessions that have changed and are due, learn from idle ones."""
+        """Look once: compact changed sessions that are due, learn from idle ones; return the number of compactions."""
         heads = {summary.session_id: summary.head for summary in drop_reserved(self._store.list())}
         self._seen = {name: self._seen.get(name) or _WatchedSession() for name in heads}
         count = 0

@@ -171,7 +171,7 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     """Yield the records of a file in lists: its lines, or the values that are printed over several lines.
 
     Printed values may follow lines: from a lone brace before a line with a member's name. Each list has the lines of
-    one piece of the file: yielding them one by one took a quarter of the time.
+    one piece of the file: yielding them one by one cost a quarter of the reading time.
     """
     pieces, begin, first, end = filter(None, data), b"", b"", 0
     cutter, longest, start = LineCutter(times=times), LineCutter.limit * times, 0
@@ -276,7 +276,7 @@ def _malformed_at(data: memoryview) -> int:
 
 
 def fault(line: bytes) -> str:
-    """Return in a few words why a line is not a JSON object; empty if it is one."""
+    """Return why a line is not a JSON object, in a few words; empty if it is one. An empty line was too long."""
     if not line:
         return too_much()
     if is_deep(line):

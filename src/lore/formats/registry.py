@@ -240,7 +240,7 @@ def reader_of(head: bytes) -> Reader | None:
 
 
 def reader_as(name: str, head: bytes) -> Reader:
-    """Return the reader of this name for a file that begins like this, or for a part of it that the reader knows."""
+    """Return the reader of this name; if it recognises only a part of a file with this head, a reader of the part."""
     is_known = name not in FORMATS or READERS[name].recognises(head)
     return (None if is_known else _reader_of_part(head, [name], _Signs(head))) or READERS[name]()
 
@@ -304,7 +304,7 @@ def _first_that_recognises(head: bytes, records: bytes, names: list[str], signs:
 
 
 def rank_alike(head: bytes, name: str) -> list[str]:
-    """Return a format and similar ones that recognise the file too, the one that explains the most records first."""
+    """Return a format and similar ones that recognise the file too, the one with the fewest problems first."""
     alike = [other for other in _ALIKE.get(name, ()) if other in READERS and READERS[other].recognises(head)]
     if not alike:
         return [name]
@@ -338,7 +338,7 @@ def formats() -> list[FormatResult]:
 
 
 def lacks_of(name: str, basis: PromptBasis | None = None) -> str:
-    """Return what a format's logs lack of prompts, or its log with the prompt `basis`; empty: nothing, or unknown."""
+    """Return what a format's logs, or the log that `basis` is of, lack of prompts; empty: nothing, or unknown."""
     row = FORMATS.get(name)
     neither = row is not None and row.system_prompt == row.tools == "no"
     what = getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")

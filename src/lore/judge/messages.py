@@ -21,7 +21,7 @@ MASKED: dict[str, Callable[[str], str]] = {"content": mask, "name": mask, "path"
 
 
 def in_words(finding: Finding, change: Mapping[str, Callable[[str], str]] = MASKED) -> Finding:
-    """Return a finding with its message; `change` has a function for each kind of text in its evidence."""
+    """Return a finding with changed texts in its evidence, and the message made of it; `change`: by kind of text."""
     also = [replace(other, evidence=replace_texts(other.evidence, change)) for other in finding.also]
     also = tuple([replace(other, message=other.evidence.sentence()) for other in also])
     evidence = None if finding.evidence is None else replace_texts(finding.evidence, change)
@@ -53,7 +53,7 @@ def message_of(finding: Finding, *, quote: bool = True) -> str:
 
 
 def _also(finding: Finding) -> Iterator[str]:
-    """Yield the other causes; those that the provider's verdict contradicts are the last."""
+    """Yield clauses about the other causes; those that the provider's verdict contradicts are the last."""
     others: list[str] = []
     contradicted: list[str] = []
     for other in finding.also:
@@ -124,7 +124,7 @@ _QUALIFIERS = {
 
 
 def describe_ruled_out(reasons: Iterable[RuledOut]) -> Iterator[str]:
-    """Yield the reasons that are ruled out, those that are not, and those that the recording does not show."""
+    """Yield up to three clauses: the reasons that are ruled out, that are not, and that the recording does not show."""
     every = list(reasons)
     for words, out in (("ruled out", True), ("not ruled out", False), ("not recorded", None)):
         some = [reason.in_words() for reason in every if reason.out is out]

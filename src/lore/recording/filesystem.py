@@ -100,12 +100,12 @@ def _remote_files(scheme: str) -> RemoteFiles:
 
 
 def exists(path: str) -> bool:
-    """Return whether a file or folder of this name exists."""
+    """Return whether a file, a folder or a link of this name exists."""
     return (is_file(path) or is_folder(path)) if is_remote(path) else os.path.lexists(path)
 
 
 def is_file(path: str) -> bool:
-    """Return whether a file of this name exists; a web server is not asked."""
+    """Return whether a file of this name exists; of a web server, which is not asked: whether it may be one."""
     if not is_remote(path):
         return os.path.isfile(path)
     if not _remote(path).lists:
@@ -150,7 +150,7 @@ def open_file(path: str) -> BinaryIO:
 
 
 def remote_pieces(path: str, size: int) -> Iterator[bytes]:
-    """Yield the bytes of a remote file; raises OSError."""
+    """Yield the bytes of a remote file in pieces of at most `size`; raises OSError."""
     fetched = _FETCHED.get(path)
     with _remote(path).opened(path, in_order=True) if fetched is None else io.BytesIO(fetched) as file:
         while data := file.read(size):
@@ -176,7 +176,7 @@ def prefetch(paths: list[str]) -> Generator[None]:
 
 
 def small_file(path: str) -> bytes:
-    """Return a local file that an agent keeps next to its logs; empty if it is missing or too large to be one."""
+    """Return the bytes of a local file next to an agent's logs; empty if it is missing or too large to be one."""
     try:
         if not os.path.isfile(path):  # a pipe might never end
             return b""

@@ -1,9 +1,9 @@
 """Requests as Chrome trace events: each session is a process, each chain a lane, each request a slice with counters.
 
-Times are those of the recording. A slice is as long as its response took to begin, and ends at the next slice of its
-lane: slices of a thread must not overlap, since viewers draw such slices wrong. A turn without a time is drawn one
-second after the previous one, and its slice says so; a lane without any time says so in its name, and begins when its
-session does. An unknown count is omitted. Cost O(n log n) for the requests of a lane.
+Times are those of the recording. A slice is as long as its response took to begin (a second, if that is not recorded),
+and ends at the next slice of its lane: slices of a thread must not overlap, since viewers draw such slices wrong. A
+turn without a time is drawn one second after the previous one, and its slice says so; a lane without any time says so
+in its name, and begins when its session does. An unknown count is omitted. Cost O(n log n) for the requests of a lane.
 
 Viewers: https://ui.perfetto.dev; chrome://tracing, which Chromium 156 of Debian no longer has (tried on 2026-11-23).
 Times (`ts`) and durations (`dur`) are microseconds from the trace's begin. Phases: `X` a slice, `C` a counter, `i` an

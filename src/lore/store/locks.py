@@ -26,7 +26,7 @@ from lore.store.registry import mask_url, place_of
 def trylock(store: Store | str, agent: str, user: str) -> Generator[bool]:
     """Try to hold the lock of an agent and its user in a store, without waiting; yields whether it is held.
 
-    `store` may be a URL, unless the store has a method `try_lock`. Raises LoreError.
+    With a URL the lock is a file; a store that has a method `try_lock` is asked for it. Raises LoreError.
     """
     store_lock = None if isinstance(store, str) else getattr(store, "try_lock", None)
     if store_lock is not None:

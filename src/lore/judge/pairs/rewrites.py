@@ -361,7 +361,7 @@ def last_message(prompt: Prompt, number: int = 1) -> int:
 
 
 def cut_messages(prompt: Prompt, begin: int, tail: tuple[Segment, ...] = ()) -> Prompt:
-    """Return the prompt without its messages from `begin` on, and with another tail."""
+    """Return the prompt without its messages from `begin` on and their breakpoints, and with another tail."""
     count = sum(place < len(prompt.head) + begin for place in prompt.breakpoints)
     return replace(
         prompt, messages=prompt.messages.cut(begin), tail=tail,
