@@ -116,7 +116,7 @@ def no_session_of_project(surroundings: Surroundings, command: str = "check") ->
     newest = newest_of_agents(surroundings)
     if newest is None:
         searched = dict.fromkeys(place.path for place in read_places(surroundings))
-        return no_recordings_error([*searched, os.curdir])
+        return no_recordings_error([*searched, "this folder"])
     message = f"agents keep no session of this project ({corpus.show(surroundings.folder)})"
     path = in_shell(newest.file.path, surroundings.home) or corpus.show(newest.file.path)
     return LoreError(message, hint=f"the newest session is {describe_place(newest)}: lore {command} {path}")

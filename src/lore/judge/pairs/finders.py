@@ -531,7 +531,7 @@ def head_was_missed(facts: PairFacts) -> RuledOut | None:
     if state is None or read is None or (read >= (state.min_read or 0) and (read > 0 or state.implicit)):
         return None
     limit = state.min_read or None
-    return RuledOut("the read falls below tools and system prompt", out=True, count=limit and read, limit=limit)
+    return RuledOut("tools and system prompt were not all read", out=True, count=limit and read, limit=limit)
 
 
 def lacks_removed_tools(facts: PairFacts, _: Cause) -> bool:
