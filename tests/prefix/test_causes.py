@@ -250,9 +250,10 @@ def test_change_deep_inside_a_field_is_shown():
     assert (evidence.before, evidence.after) == tuple([f'…{"x" * 20}{end}"}}}}' for end in "ab"])
 
 
-@pytest.mark.parametrize("characters_before", [0, 50, 56])
+@pytest.mark.parametrize("characters_before", [0, 50, 56, 4080])  # of a long value the end of 4,096 is shown
 def test_credential_in_a_field_is_masked(characters_before):
-    (evidence,) = fields({}, {"context_management": "x" * characters_before + " ghp_" + "a1B2" * 8})
+    before, secret = "x" * characters_before, " ghp_" + "a1B2" * 8
+    (evidence,) = fields({"context_management": before}, {"context_management": before + secret})
     assert "a1B2" not in evidence.after
     assert len(evidence.after) <= 61
 
