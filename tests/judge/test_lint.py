@@ -284,6 +284,14 @@ def test_image_before_longer_text_is_a_defect():
     assert "LORE184" not in defect_codes(claude(*later))
 
 
+def test_unread_text_after_other_images_is_re_billed(tmp_path):
+    sources = ({**IMAGE["source"], "data": data} for data in ("iVBORw0KGgo=", "iVBORw0KGgp="))
+    bodies = [captures.asks(entry("user", {**IMAGE, "source": source}, text(LONG))) for source in sources]
+    calls = (captures.call(60 * n, body, captures.usage(0, 3_000)) for n, body in enumerate(bodies))
+    (finding,) = [finding for finding in captures.judged(tmp_path, *calls)[1] if finding.code == "LORE184"]
+    assert (finding.kind, 400 < finding.lost_tokens < 900) == ("unattributable", True)
+
+
 REASONS = {"reasoning": {"effort": "high"}, "store": False}
 CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id": "c", "name": "a", "arguments": "{}"},
           {"type": "function_call_output", "call_id": "c", "output": "done"}]  # fmt: skip

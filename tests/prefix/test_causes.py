@@ -130,6 +130,14 @@ def test_settings_of_a_document_are_not_its_bytes():
     assert (cause.code, cause.evidence.members) == ("LORE100", ("citations",))
 
 
+def test_image_of_another_request_is_apart():
+    sources = ({"type": "base64", "media_type": "image/png", "data": data} for data in ("aGk=", "aGo="))
+    first, other = (user({"type": "image", "source": source}) for source in sources)
+    for answers, is_apart in (((), True), ((assistant("I see."), "And now?"), False)):
+        (cause,) = explain(body(first, *answers), body(other, *answers))
+        assert (cause.code, cause.evidence.apart) == ("LORE118", is_apart)
+
+
 def test_detail_of_an_image_is_not_its_bytes():
     low, high = ({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO", "detail": detail}}
                  for detail in ("low", "high"))  # fmt: skip
