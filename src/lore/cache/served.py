@@ -162,8 +162,7 @@ _PLAIN_GROK = pattern(r"non-reasoning|grok-(?:[12]|3(?!-mini)|beta|vision)")  # 
 def drops_reasoning(turn: Turn) -> bool:
     """Return whether a reasoning model's calls are sent back without its reasoning, which no stored response has.
 
-    OpenAI's models think if the request asks for effort, xAI's from Grok 4 on; xAI calls it the top cause of cache
-    misses (docs.x.ai).
+    OpenAI's models think if asked for effort, xAI's by their name; xAI calls it the top cause of misses (docs.x.ai).
     """
     params = turn.prompt.params
     effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
