@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from helpers.each import each
 from lore.cache.counts import (
+    block_tokens,
     contradiction,
     expiry,
     lost_lifetime,
@@ -15,7 +16,8 @@ from lore.cache.counts import (
 )
 from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
-from lore.model.turn import Call
+from lore.model.turn import Call, PromptBasis
+from lore.model.vector import Vector
 from model.making import body, parsed, turn
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -191,12 +193,7 @@ def test_partial_recording_is_no_contradiction():
     ("anthropic", Usage(5, 9000, 1000), Usage(5, 10_000, 50), True),
     ("anthropic", Usage(5, 9000, 1000), Usage(5, 9000, 1050), False),  # the last breakpoint was not read
     ("openai-chat", Usage(7000, 2000), Usage(500, 8960), True),  # whole blocks of 128
-    (
-        "openai-chat",
-        Usage(7000, 2000),
-        Usage(7500, 2000),
-        False,
-    ),  # only tokens cached before the previous request
+    ("openai-chat", Usage(7000, 2000), Usage(7500, 2000), False),  # only tokens cached before the previous request
     ("openai-chat", Usage(500, 2000, 6500), Usage(500, 8500), True),
     ("anthropic", Usage(5, 9000, 1000), Usage(5), False),
     ("anthropic", Usage(5, 0, 0), Usage(5, 0), False),
@@ -205,6 +202,13 @@ def test_partial_recording_is_no_contradiction():
 def test_everything_is_read_up_to_the_last_block(dialect, previous_usage, current_usage, again):
     turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (previous_usage, current_usage)]
     assert read_everything(*turns) is again
+
+
+@each("model, logged, recorded", [("gpt-5.6-sol", 1024, 128), ("gpt-5.5", 512, 512), ("kimi-k3", 256, 256)])
+def test_block_of_gpt_5_6_is_longer_in_logs(model, logged, recorded):
+    request = turn(parsed({"model": model, "messages": []}, "openai-chat"))
+    log = replace(request, basis=PromptBasis(Vector(), "openai-chat", model))
+    assert (block_tokens(log), block_tokens(request)) == (logged, recorded)
 
 
 @each("pause, missed, expired", [(300.0, True, True), (299.9, True, False), (300.0, False, False)])

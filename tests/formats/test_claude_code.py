@@ -74,6 +74,7 @@ def test_title_is_the_users_or_the_models(lines, expected):
 @each("head, is_known", [
     (log_bytes(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
     (log_bytes({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
+    (log_bytes({"type": "summary", "summary": 5, "leafUuid": ["u"]}), True),  # of a version with other types
     (log_bytes({"type": "user", "message": {}}), False),
     (log_bytes({"type": "assistant", "message": {"usage": {"cache_read_input_tokens": 0}}}), True),
     (log_bytes({"type": "message", "message": {"usage": {"cache_read_input_tokens": 0}}}), False),

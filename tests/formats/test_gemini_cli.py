@@ -17,12 +17,8 @@ from lore.testing import ReaderContract
 def history(_: Chat) -> list[dict]:
     """What a compression leaves: a summary, an answer to it, the last of the messages."""
     at = "2026-04-14T08:30:00.000Z"
-    summary = {
-        "id": "n-1",
-        "timestamp": at,
-        "type": "user",
-        "content": [{"text": "<state_snapshot>x</state_snapshot>"}],
-    }
+    snapshot = [{"text": "<state_snapshot>x</state_snapshot>"}]
+    summary = {"id": "n-1", "timestamp": at, "type": "user", "content": snapshot}
     thanks = {"id": "n-2", "timestamp": at, "type": "gemini", "content": [{"text": "Got it."}]}
     last = {"id": "u-4", "timestamp": at, "type": "user", "content": [{"text": "again"}]}
     parts = [{"text": "yes"}, {"functionCall": {"id": "c-3", "name": "read_file", "args": {}}}]
@@ -103,6 +99,11 @@ def test_malformed_record_is_opaque_and_rest_is_read(line):
 def test_torn_document_is_a_problem():
     torn = folded(GeminiCliDocument, old().document()[:-40])
     assert [problem.code for problem in torn.problems] == [Code.TORN_LAST_LINE]
+
+
+def test_unreadable_member_of_a_document_counts_once():
+    document = {"kind": 7, **json.loads(old().document())}
+    assert len(folded(GeminiCliDocument, json.dumps(document).encode()).problems) == 1
 
 
 def test_chat_without_header_is_read():

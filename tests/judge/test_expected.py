@@ -95,6 +95,14 @@ def test_rewritten_history_is_no_rewind(after):
     assert codes(request(1, "a", assistant("b"), "c", assistant("d"), "e"), request(2, *after)) != ["LORE143"]
 
 
+def test_respelled_first_message_is_no_example():
+    asked = "Read the log before you change the parser. "
+    blocks = {"type": "text", "text": asked}, {"text": asked, "type": "text"}
+    before, after = ({"role": "user", "content": [block]} for block in blocks)
+    requests = request(1, before, assistant("b"), "c"), request(2, after, assistant("x" * 50), "y")
+    assert codes(*requests) == ["LORE105", "LORE100"]
+
+
 def test_last_message_resent_reworded_is_no_rewind():
     before, after = (request(n, "a", assistant("b"), f"It is 10:3{n}.") for n in (1, 2))
     assert codes(before, after) != ["LORE143"]
@@ -145,15 +153,10 @@ PLAIN = "The weather in the north is fine at this time of the year, as people sa
 
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
-def test_text_retelling_removed_messages_is_a_compaction(first):
-    diff = pair(request(1, *HISTORY), request(2, *first, RETOLD, *LATEST))
-    assert [(cause.code, cause.kind) for cause in diff.causes] == [("LORE125", "expected")]
-
-
-@pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
-def test_text_without_removed_content_is_no_compaction(first):
-    diff = pair(request(1, *HISTORY), request(2, *first, PLAIN, *LATEST))
-    assert [(cause.code, cause.kind) for cause in diff.causes] == [("LORE125", "unattributable")]
+@pytest.mark.parametrize(("words", "kind"), [(RETOLD, "expected"), (PLAIN, "unattributable")])
+def test_text_retelling_removed_messages_is_a_compaction(first, words, kind):
+    diff = pair(request(1, *HISTORY), request(2, *first, words, *LATEST))
+    assert [(cause.code, cause.kind) for cause in diff.causes] == [("LORE125", kind)]
 
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",), ("[4 earlier messages were removed]",)])

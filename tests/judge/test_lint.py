@@ -284,6 +284,14 @@ def test_image_before_longer_text_is_a_defect():
     assert "LORE184" not in defect_codes(claude(*later))
 
 
+def test_unread_text_after_other_images_is_re_billed(tmp_path):
+    sources = ({**IMAGE["source"], "data": data} for data in ("iVBORw0KGgo=", "iVBORw0KGgp="))
+    bodies = [captures.asks(entry("user", {**IMAGE, "source": source}, text(LONG))) for source in sources]
+    calls = (captures.call(60 * n, body, captures.usage(0, 3_000)) for n, body in enumerate(bodies))
+    (finding,) = [finding for finding in captures.judged(tmp_path, *calls)[1] if finding.code == "LORE184"]
+    assert (finding.kind, 400 < finding.lost_tokens < 900) == ("unattributable", True)
+
+
 REASONS = {"reasoning": {"effort": "high"}, "store": False}
 CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id": "c", "name": "a", "arguments": "{}"},
           {"type": "function_call_output", "call_id": "c", "output": "done"}]  # fmt: skip
@@ -301,7 +309,10 @@ CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id
     (openai(**REASONS, input=CALLED, include=["reasoning.encrypted_content"]), []),
     (openai(store=False, input=CALLED), []),
     (openai("grok-4.5", input=CALLED), ["LORE186"]),
-    (openai("grok-4-fast-non-reasoning", input=CALLED), []),
+    *[(openai(model, input=CALLED), []) for model in ("grok-4-fast-non-reasoning", "grok-3", "xai/grok-2-1212")],
+    (openai("grok-3-mini", input=CALLED), ["LORE186"]),
+    (openai("grok-4.5", input=[*CALLED, {"type": "item_reference", "id": "rs_1"}]), []),
+    (openai("grok-4.5", input=CALLED, conversation="conv_1"), []),
     (bedrock(model=None, system=[{"text": LONG * 3}]), ["LORE114"]),
     (openai(**REASONS), []),
     (gemini(cachedContent="cachedContents/a"), ["LORE186 waste"]),

@@ -74,8 +74,12 @@ def test_requests_that_no_cache_keeps_are_not_unread(model, factor):
     assert "LORE307" not in chain_codes(turns)
 
 
-def test_two_unread_requests_before_reads_are_no_plateau():
-    assert "LORE307" not in chain_codes(talk(0, 0, 0, 4_352, 4_864))
+@pytest.mark.parametrize(("reads", "fields"), [
+    ((0, 0, 0, 4_352, 4_864), {}),
+    ((0, 0, 0, 0), {"model": lambda number: "gpt-5.4-mini" if number > 1 else "gpt-5.4"}),
+])  # fmt: skip
+def test_unread_requests_that_are_no_plateau(reads, fields):
+    assert "LORE307" not in chain_codes(talk(*reads, fields=fields))
 
 
 def test_marked_prefix_of_gemini_is_named():

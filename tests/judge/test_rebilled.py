@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from cache.talk import bill
 from cli.running import lore
@@ -15,10 +16,13 @@ from judge.captures import asks, break_codes, call, judged, text, usage
 from judge.judged import Judged, opened
 from judge.pi_sessions import session
 from lore.cache.rules import Price
+from lore.judge.agreement import was_append_read
+from lore.judge.pairs.pair import EXTENDED, PairFacts, limit_rebilled
 from lore.judge.prices import paid_again
 from lore.model.events import Usage
 from lore.model.items import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
 from lore.model.state import Change
+from lore.model.turn import Call
 
 LONG = "The stack trace of the failing request is long, here is every frame. " * 120  # some 2,000 tokens
 FIRST = (text("user", "Look at the parser."), text("assistant", "done"))
@@ -44,6 +48,18 @@ def test_edited_last_prompt_is_free_rewind(tmp_path, edited):
     verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 2200)), call(60, after, usage(6000, 2210)))
     (cause,) = verdicts[-1].causes
     assert (cause.code, cause.qualifiers, verdicts[-1].pair.is_break) == ("LORE143", ("nothing-lost",), False)
+    assert was_append_read(verdicts[-1]) is None
+
+
+@pytest.mark.parametrize(("provider", "is_limited"), [("a", True), ("b", False)])
+def test_smaller_prompt_of_another_provider_limits_no_loss(provider, is_limited):
+    """Each provider counts tokens in its own way."""
+    talk = opened()
+    previous = replace(talk.last, call=Call(answered_by="a"))
+    talk.turn(bill(5_000, 5_000))
+    current = replace(talk.last, call=Call(answered_by=provider))
+    facts = PairFacts(previous, current, EXTENDED, 7_300, comparable=True, lifetime=300.0, state=talk.state)
+    assert (limit_rebilled(facts, ()) is not None) is is_limited
 
 
 @pytest.mark.parametrize("closing", ["", '"], "tools": ' + "Read a file. " * 40])

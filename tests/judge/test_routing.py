@@ -115,18 +115,14 @@ def test_organisations_that_responses_name_are_compared(tmp_path):
     assert "alternates" not in verdicts[2].causes[0].qualifiers
 
 
-def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
-    verdicts, _ = judged(
-        tmp_path, call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"), call(10, asks(*TWO), usage(0, 7200), id="msg_2")
-    )
-    assert break_codes(verdicts[1]) == ["LORE301"]
-
-
-def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
-    url = "https://llm.example.com/v1/messages"
-    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000), url=url, id="msg_bdrk_1"),
-        call(10, asks(*TWO), usage(0, 7200), url=url, id="msg_vrtx_2"))  # fmt: skip
-    assert evidence(verdicts[1]) == RoutedElsewhere("bedrock", "vertex")
+@pytest.mark.parametrize(("host", "name", "expected"), [
+    ({}, "msg_2", "LORE301"),  # the provider itself
+    ({"url": "https://llm.example.com/v1/messages"}, "msg_vrtx_2", RoutedElsewhere("bedrock", "vertex")),
+])  # fmt: skip
+def test_response_ids_name_the_cloud_of_a_gateway(tmp_path, host, name, expected):
+    first = call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1", **host)
+    verdicts, _ = judged(tmp_path, first, call(10, asks(*TWO), usage(0, 7200), id=name, **host))
+    assert expected in (evidence(verdicts[1]), *break_codes(verdicts[1]))
 
 
 @pytest.mark.parametrize(("first", "second", "kind"), [
@@ -178,16 +174,13 @@ def test_missing_answer_keeps_the_lookback_cause(tmp_path, number, also):
     new = [part for begin in ("toolu_a", "toolu_b") for part in many_calls(begin, number)]
     verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *new), usage(0, 9000)))
     assert break_codes(verdicts[1]) == ["LORE170"]
-    assert [(str(cause.code), cause.strength) for cause in verdicts[1].causes[0].also] == [
-        (code, "weak") for code in also
-    ]
+    others = [(str(cause.code), cause.strength) for cause in verdicts[1].causes[0].also]
+    assert others == [(code, "weak") for code in also]
 
 
 def test_lookback_is_the_cause_without_a_router(tmp_path):
-    calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "ls", "input": {"n": n}} for n in range(15)]
-    results = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "a b c"} for n in range(15)]
-    many = {"role": "assistant", "content": calls}, {"role": "user", "content": results}
-    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *many), usage(0, 9000)))
+    many = asks(ONE, *many_calls("toolu_", 15))
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, many, usage(0, 9000)))
     assert break_codes(verdicts[1]) == ["LORE113"]
     between = [part for number in range(24) for part in tool_turn(f"tooluse_{number}", number)]
     verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)),

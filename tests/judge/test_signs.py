@@ -133,24 +133,20 @@ def test_hook_text_is_strong_if_read_stops_there():
         assert (talk.lead.kind == "unattributable") or strength == "strong"
 
 
-def test_preview_text_of_the_app_is_expected():
-    talk = opened(hour=True)
-    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("preview-context", ("PostToolUse:Edit",)),))
-    talk.ask()
-    talk.turn(bill(12_300, 3_900, hour=True), verdict="messages_changed")
-    assert rank(talk.lead) == ("LORE158", "strong", "expected")
-    assert fix_of("LORE158", "user", "expected", talk.lead.evidence.fix_detail()).startswith("Nothing to do")
+CHECK = "No preview server is running. Before ending your turn, if this change is observable in the Browser pane, …"
 
 
-def test_verification_text_of_the_app_names_its_setting():
+@each("sign, text, kind, fix", [
+    ("preview-context", "", "expected", "Nothing to do"), ("hook-context", CHECK, "waste", "autoVerify"),
+])  # fmt: skip
+def test_text_of_the_app_names_its_setting(sign, text, kind, fix):
     """The advice to fix what the hook reports was impossible: the desktop app asks for a check of each edit."""
-    text = "No preview server is running. Before ending your turn, if this change is observable in the Browser pane, …"
     talk = opened(hour=True)
-    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse:Edit",), after=text),))
+    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign(sign, ("PostToolUse:Edit",), after=text),))
     talk.ask()
     talk.turn(bill(12_300, 3_900, hour=True), verdict="messages_changed")
-    assert rank(talk.lead) == ("LORE158", "strong", "waste")
-    assert "autoVerify" in fix_of("LORE158", "user", "waste", talk.lead.evidence.fix_detail())
+    assert rank(talk.lead) == ("LORE158", "strong", kind)
+    assert fix in fix_of("LORE158", "user", kind, talk.lead.evidence.fix_detail())
 
 
 @pytest.mark.parametrize(("blocks", "read", "signs", "says", "level"), [
@@ -172,9 +168,7 @@ def test_read_of_the_head_confirms_no_hook_text(blocks, read, signs, says, level
     assert other_codes(talk.lead) == ["LORE166" for _ in signs]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "strength", "kind"), [("messages_changed", "strong", "waste"), ("", "weak", "unattributable")]
-)
+@each("verdict, strength, kind", [("messages_changed", "strong", "waste"), ("", "weak", "unattributable")])
 def test_messages_verdict_confirms_hook_text(verdict, strength, kind):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
@@ -211,10 +205,9 @@ def shrank(after, **fields):
     return talk
 
 
-@pytest.mark.parametrize(
-    ("after", "code"),
-    [(14_874, "LORE301"), (14_873, "LORE159"), (14_002, "LORE159"), (14_001, "LORE117"), (11_010, "LORE117")],
-)
+@pytest.mark.parametrize(("after", "code"), [
+    (14_874, "LORE301"), (14_873, "LORE159"), (14_002, "LORE159"), (14_001, "LORE117"), (11_010, "LORE117"),
+])  # fmt: skip
 def test_prompt_shrunk_by_thousand_tokens_was_cleared(after, code):
     talk = shrank(after)
     assert talk.lead.code == code
@@ -306,10 +299,8 @@ def test_read_of_history_after_pause_rules_out_expiry(read, after, code):
     talk.say()
     talk.turn(bill(read, 500), after=after)
     assert talk.lead.code == code
-    expiry_limits = [
-        (ruled.count, ruled.limit) for ruled in talk.lead.ruled_out if ruled.reason.startswith("cache-expired")
-    ]
-    assert expiry_limits == ([(12_000, 12_000)] if code == "LORE117" else [])
+    ruled_out = [ruled for ruled in talk.lead.ruled_out if ruled.reason.startswith("cache-expired")]
+    assert [(ruled.count, ruled.limit) for ruled in ruled_out] == ([(12_000, 12_000)] if code == "LORE117" else [])
 
 
 def test_unnamed_micro_compaction_explains_a_fall():
@@ -318,30 +309,22 @@ def test_unnamed_micro_compaction_explains_a_fall():
     with_verdict = dropped(opened(), 11_000, signs=("micro-compaction",), verdict="messages_changed")
     assert rank(with_verdict) == ("LORE117", "strong", "waste")
     talk = shrank(12_002, signs=("micro-compaction",))
-    assert talk.lead.evidence == TotalShrank(15_002, 12_002, 15_000, boundary=True)
-    assert talk.lead.also == ()
-
-
-def test_expired_entries_lead_over_another_model():
-    """The advice to keep the model could have saved nothing."""
-    talk = opened()
-    talk.model = "claude-y"
-    talk.turn(bill(0, 12_500), after=700.0, changes=(Change("LORE119", "model changed"),))
-    assert (talk.lead.code, other_codes(talk.lead)) == ("LORE128", ["LORE119"])
-
-
-@pytest.mark.parametrize(("read", "codes"), [(0, ["LORE128", "LORE125"]), (10_000, ["LORE125"])])
-def test_compaction_after_expiry_leaves_nothing_to_read(read, codes):
-    """It takes messages away; that tools and system prompt were not read is the pause's doing."""
-    talk = opened()
-    talk.turn(bill(read, 2_500), after=700.0, changes=(talk.compact(),))
-    assert [talk.lead.code, *other_codes(talk.lead)] == codes
-
-
-def test_unnamed_micro_compaction_clears_images():
+    assert (talk.lead.evidence, talk.lead.also) == (TotalShrank(15_002, 12_002, 15_000, boundary=True), ())
     talk = opened()
     talk.add(UserMessage("shown", blocks=(ImageBlock("image/png", Raw(b'"aGk="')),)))
     assert rank(dropped(talk, 11_000, signs=("micro-compaction",))) == ("LORE118", "weak", "unattributable")
+
+
+@each("model, read, codes", [
+    ("claude-y", 0, ["LORE128", "LORE119"]), ("", 0, ["LORE128", "LORE125"]), ("", 10_000, ["LORE125"]),
+])  # fmt: skip
+def test_expired_entries_lead_over_model_and_compaction(model, read, codes):
+    """To keep the model could have saved nothing; a compaction takes away messages, but not tools and system prompt."""
+    talk = opened()
+    talk.model = model or talk.model
+    change = Change("LORE119", "model changed") if model else talk.compact()
+    talk.turn(bill(read, 2_500), after=700.0, changes=(change,))
+    assert [talk.lead.code, *other_codes(talk.lead)] == codes
 
 
 # counted signals

@@ -96,7 +96,7 @@ def test_prompt_shrunk_by_thoughts_was_not_cleared(thoughts, code, tmp_path):
     assert (finding["code"], finding["kind"]) == (code, "unattributable")
 
 
-@pytest.mark.parametrize(("read", "code"), [(98_048, "LORE116"), (97_920, "LORE130")])
+@pytest.mark.parametrize(("read", "code"), [(98_048, "LORE116"), (97_920, "LORE130"), (102_400, "LORE116")])
 def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
     """Reads of long prompts often stop a few blocks before the end of what is cached."""
     rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
@@ -104,7 +104,9 @@ def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
         108_000, 103_936
     )
     rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
-    assert only_finding(written(tmp_path, rollout))["code"] == code
+    finding = only_finding(written(tmp_path, rollout))
+    assert finding["code"] == code
+    assert code != "LORE116" or finding["evidence"]["tokens"] >= read  # of a higher read the place is a later one
 
 
 @pytest.mark.parametrize(("read", "entries"), [(104_960, 6), (99_968, 1)])
@@ -277,19 +279,14 @@ def asked_again(tmp_path, model, pause, url="https://api.openai.com/v1/chat/comp
 
 @pytest.mark.parametrize(("model", "pause", "strength"), [
     ("gpt-5.4", 90_000, "strong"),  # longer than the 24 hours that are the most
-    ("gpt-5.5", 30_000, "weak"),
-    ("kimi-k3", 700, "strong"),
+    ("gpt-5.5", 30_000, "weak"), ("kimi-k3", 700, "strong"),
+    ("gpt-5.4", 30, ""), ("gpt-5.5", 1_500, ""), ("gpt-5.6", 900, ""),
 ])  # fmt: skip
-def test_captured_request_after_documented_lifetime_is_expired(tmp_path, model, pause, strength):
+def test_captured_request_expires_after_its_documented_lifetime(tmp_path, model, pause, strength):
     host = "api.moonshot.ai" if model == "kimi-k3" else "api.openai.com"
     (cause,) = asked_again(tmp_path, model, pause, f"https://{host}/v1/chat/completions")
-    assert (cause.code, cause.kind, cause.strength) == ("LORE128", "expected", strength)
-
-
-@pytest.mark.parametrize(("model", "pause"), [("gpt-5.4", 30), ("gpt-5.5", 1_500), ("gpt-5.6", 900)])
-def test_captured_request_within_half_an_hour_is_unexplained(tmp_path, model, pause):
-    (cause,) = asked_again(tmp_path, model, pause)
-    assert cause.code == "LORE301"
+    assert cause.code == ("LORE128" if strength else "LORE301")
+    assert not strength or (cause.kind, cause.strength) == ("expected", strength)
 
 
 @pytest.mark.parametrize("model", ["deepseek-v4-flash", "glm-5", "kimi-k2.5"])

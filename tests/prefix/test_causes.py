@@ -130,6 +130,14 @@ def test_settings_of_a_document_are_not_its_bytes():
     assert (cause.code, cause.evidence.members) == ("LORE100", ("citations",))
 
 
+def test_image_of_another_request_is_apart():
+    sources = ({"type": "base64", "media_type": "image/png", "data": data} for data in ("aGk=", "aGo="))
+    first, other = (user({"type": "image", "source": source}) for source in sources)
+    for answers, is_apart in (((), True), ((assistant("I see."), "And now?"), False)):
+        (cause,) = explain(body(first, *answers), body(other, *answers))
+        assert (cause.code, cause.evidence.apart) == ("LORE118", is_apart)
+
+
 def test_detail_of_an_image_is_not_its_bytes():
     low, high = ({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO", "detail": detail}}
                  for detail in ("low", "high"))  # fmt: skip
@@ -250,9 +258,10 @@ def test_change_deep_inside_a_field_is_shown():
     assert (evidence.before, evidence.after) == tuple([f'…{"x" * 20}{end}"}}}}' for end in "ab"])
 
 
-@pytest.mark.parametrize("characters_before", [0, 50, 56])
+@pytest.mark.parametrize("characters_before", [0, 50, 56, 4080])  # of a long value the end of 4,096 is shown
 def test_credential_in_a_field_is_masked(characters_before):
-    (evidence,) = fields({}, {"context_management": "x" * characters_before + " ghp_" + "a1B2" * 8})
+    before, secret = "x" * characters_before, " ghp_" + "a1B2" * 8
+    (evidence,) = fields({"context_management": before}, {"context_management": before + secret})
     assert "a1B2" not in evidence.after
     assert len(evidence.after) <= 61
 

@@ -5,7 +5,14 @@ import json
 import pytest
 
 from lore.model.turn import Call, Exchange, Memo
-from lore.prefix.likeness import Identity, drop_unrendered, identify_sender, latest_answer_keys, reply_keys
+from lore.prefix.likeness import (
+    Identity,
+    drop_unrendered,
+    identify_sender,
+    is_another_run,
+    latest_answer_keys,
+    reply_keys,
+)
 from lore.prompt.dialects import DIALECTS
 from model.making import assistant, body, dumps, parsed
 from prefix.pairs import text
@@ -46,6 +53,22 @@ def test_senders_differ_only_in_what_both_name():
     assert not Identity("s").may_share_conversation(Identity("t"))
     assert not Identity("s").may_share_conversation(Identity("s", "a"))
     assert not Identity(agent="a").may_share_conversation(Identity(agent="b"))
+
+
+ONE, TWO, THREE = (assistant(f"Answer {name}: the parser dropped the first character of each line.") for name in "123")
+
+
+@pytest.mark.parametrize(("previous", "current", "is_other"), [
+    (body("a", ONE, "b"), body("a", TWO, "b"), True),
+    (body("a", ONE, "b"), body("a", TWO, "b", THREE, "c"), False),  # it is longer, and keeps the rest
+    (body("a", ONE, "b", TWO), body("a", THREE, "b", TWO), False),
+    (body("a", ONE, "b"), body("x", TWO, "b", THREE), True),
+    (body("a", ONE, "b"), body("x", ONE, "b", THREE), False),
+    (body("a", ONE, "b"), body("x", "b"), False),  # it has no answer to compare
+])  # fmt: skip
+def test_other_answers_show_another_run(previous, current, is_other):
+    before, after = parsed(previous), parsed(current)
+    assert is_another_run(before, after, before.messages.common(after.messages)) is is_other
 
 
 # Replies

@@ -14,6 +14,7 @@ from helpers.each import each
 from helpers.sdk_fakes import ANSWERS, MODELS, TOOLS, blocks_of, plain
 from lore.errors import LoreError
 from lore.model.items import RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.sdk import objects
 from lore.sdk.replies import reply_of
 
 dialects = pytest.mark.parametrize("dialect", list(MODELS))
@@ -172,6 +173,7 @@ def test_response_of_another_dialect_is_an_error(dialect, other):
     for response in (ANSWERS[dialect](1, "hi", CALLS, 100, 90), STREAMS[dialect]):
         if dialect == other:
             assert reply_of(response, other).text
+            assert isinstance(response, list) or reply_of({**objects.plain(response), "error": {}}, other).text
             continue
         with pytest.raises(LoreError) as caught:
             reply_of(response, other)

@@ -160,19 +160,22 @@ def model_pattern(text: str) -> str:
     return name
 
 
+_PLAIN_GROK = pattern(r"non-reasoning|grok-(?:[12]|3(?!-mini)|beta|vision)")  # models of xAI that do not think
+
+
 def drops_reasoning(turn: Turn) -> bool:
     """Return whether a reasoning model's calls are sent back without its reasoning, which no stored response has.
 
-    OpenAI's models think if the request asks for effort; xAI calls it the top cause of cache misses (docs.x.ai).
+    OpenAI's models think if asked for effort, xAI's by their name; xAI calls it the top cause of misses (docs.x.ai).
     """
     params = turn.prompt.params
     effort = (raw_members(params.get("reasoning", b"")) or {}).get("effort", b"null")
     is_sealed = b"encrypted_content" in params.get("include", b"")
     if served_by(turn).provider == "xai":
-        thinks = "non-reasoning" not in (turn.model or "")
+        thinks = _PLAIN_GROK.search(turn.model or "") is None
     else:
         thinks = params.get("store") == b"false" and not is_sealed and effort not in (b"null", b'"none"')
-    if not thinks or params.get("previous_response_id", b"null") != b"null":
+    if not thinks or any(params.get(name, b"null") != b"null" for name in ("previous_response_id", "conversation")):
         return False
     kinds = {(raw_members(part.json) or {}).get("type") for part in turn.prompt.messages if part.kind == "envelope"}
-    return b'"function_call"' in kinds and b'"reasoning"' not in kinds
+    return b'"function_call"' in kinds and kinds.isdisjoint((b'"reasoning"', b'"item_reference"'))

@@ -157,9 +157,7 @@ class TranscriptChain:
         self._sends_hidden: bool | None = None
         self._may_send_hidden = False  # clients of this version mostly do
         self._repeats: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
-        self._stepwise: deque[bool] = deque(
-            maxlen=6
-        )  # whether they are whole steps of the prompt before, and not that read
+        self._stepwise: deque[bool] = deque(maxlen=6)  # whether they are whole steps of the prompt, not that read
 
     def observe(self, turn: Turn) -> None:
         """Derive the state of the next turn without its usage; forget places that it cannot read."""

@@ -355,10 +355,7 @@ class DocumentReader(LogReader):
     Its `recognises` gets the beginning of the file as it is.
     """
 
-    title_follows: ClassVar[bool] = (
-        False  # the session's title may follow the array: `handle_tail` is called at the end
-    )
-
+    title_follows: ClassVar[bool] = False  # the session's title may be after the array, for `handle_tail`
     reads_arrays: ClassVar[bool] = False
     line_limit_factor: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
     longest: ClassVar[int] = ENTRY_BYTES
@@ -373,9 +370,9 @@ class DocumentReader(LogReader):
             self.session.keep_malformed(error)
         yield from self.session.take()
         yield from super()._read_array(records)
-        tail = records.read_tail() if self.title_follows else b""
-        if begin[:1] == b"{" and is_json(begin + tail):
-            yield from self.session.read_record(Line(1, 0, begin + tail), self.handle_tail) or ()
+        tail = records.read_tail().lstrip(b"]" + SPACE).removeprefix(b",") if self.title_follows else b""
+        if begin[:1] == b"{" and is_json(b"{" + tail):
+            yield from self.session.read_record(Line(1, 0, b"{" + tail), self.handle_tail) or ()
 
     @classmethod
     def first_members(cls, head: bytes) -> dict[str, bytes]:
@@ -387,4 +384,4 @@ class DocumentReader(LogReader):
         """Report the document up to its records, a JSON object whose list is empty; ValueError if it is malformed."""
 
     def handle_tail(self, data: bytes) -> None:
-        """Report the whole document without its records, after these; ValueError if it is malformed."""
+        """Report the members after the records, a JSON object; ValueError if it is malformed."""

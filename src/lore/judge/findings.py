@@ -86,13 +86,12 @@ def finding(
 
 
 _OWN_FIX = ("aside", "word", "refusal")  # details of values that alternate, but that keeping one of them does not fix
-# Causes without a place in the prompt: model and fields of the request, and what usage, times and verdicts show.
+# Causes without a place in the prompt, besides fields of the request: the model, and what usage, times, verdicts show.
 _WITHOUT_PLACE = frozenset((
     Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
     Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
     Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)), Code.MODEL_CHANGED, Code.LIFETIME_LOST,
-    Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING, Code.GENERATION_SETTINGS_CHANGED,
-    Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
+    Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING,
 ))  # fmt: skip
 
 

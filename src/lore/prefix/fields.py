@@ -189,8 +189,9 @@ def _shorten(previous: bytes | None, current: bytes | None) -> tuple[str | None,
 
 
 def _masked_line(raw: bytes | None) -> str:
-    text = text_of(raw) if raw and raw[:1] == b'"' else (raw or b"")[:MASKED_BYTES].decode("utf-8", "replace")
-    return mask(printable(" ".join(text.split()))[:MASKED_BYTES])
+    most = 2 * MASKED_BYTES  # a credential at the end of the part that may be shown is masked whole
+    text = text_of(raw) if raw and raw[:1] == b'"' else (raw or b"")[:most].decode("utf-8", "replace")
+    return mask(printable(" ".join(text.split()))[:most])[:MASKED_BYTES]
 
 
 def _excerpt(text: str, start: int) -> str:

@@ -137,15 +137,16 @@ def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
     """Return whether two prompts differ from an answer of the model on, and most of what follows differs.
 
     The same task that is run again gets other answers; a history that is rewritten keeps the rest. If they differ
-    before an answer, or neither is longer, all answers have to differ. `shared` is the number of their equal leading
-    message segments, less than the previous prompt has.
+    before an answer, all answers have to differ; if neither is longer, that suffices. `shared` is the number of their
+    equal leading message segments, less than the previous prompt has.
     """
     start = message_start(previous, shared)
     is_answer = is_model_message(previous.messages[start])
     if not is_answer or len(previous.messages) == len(current.messages):
         keys, others = (answer_keys(side, start) for side in (previous, current))
-        if not is_answer or (keys and others and not keys & others):
-            return bool(keys and others) and not keys & others
+        has_other_answers = bool(keys and others) and keys.isdisjoint(others)
+        if has_other_answers or not is_answer:
+            return has_other_answers
     # by text: many clients write the marked last message as a block, and later as a plain text
     before, after = (
         Counter(block_of(block).text or block.data for block in side.messages.since(shared)

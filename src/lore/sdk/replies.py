@@ -195,11 +195,14 @@ def _provider_error(failure: dict[str, bytes]) -> LoreError:
     return LoreError(f"the provider answered with an error: {message}", hint=hint)
 
 
+_NO_FAILURE = (b"", b"null", b"{}", b'""', b"false")  # gateways write such an `error` into good answers
+
+
 def _failure_in(members: dict[str, bytes]) -> dict[str, bytes]:
     """Return the error of a response or of an event; empty without one."""
     for path in (("error",), ("response", "error"), ("choices", "error")):
         raw = _value_at(members, path)
-        if raw not in (b"", b"null"):
+        if raw not in _NO_FAILURE:
             return raw_members(raw) or {"message": raw}
     return {}
 

@@ -20,7 +20,7 @@ class ReplayOptions(common.CommonOptions, frozen=True):
     """The options of `lore replay`."""
 
     recording: Annotated[
-        str, "recording", "A capture of requests, or a session, which lore assembles; lore formats lists them."
+        str, "RECORDING", "A capture of requests, or a session, which lore assembles; lore formats lists them."
     ]
     server: Annotated[str, "--server", "Where to send it, as http://127.0.0.1:8080, with or without /v1."]
     dialect: Annotated[

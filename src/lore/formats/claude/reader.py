@@ -78,7 +78,7 @@ class ClaudeCode(LogReader):
         return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
-        record, session = self._without_placeholders(records.decode_record(data, self.session)), self.session
+        record, session = self._without_placeholders(records.decode_record(data, self.session.misfits)), self.session
         uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             # Claude Code leaves out parents of records of hooks (38 of 42), which makes no difference to the prompt;

@@ -181,11 +181,11 @@ _SNAKE = re.compile(
 # decoding
 
 
-def decode_record(data: bytes, session: SessionBuilder | None = None) -> ClaudeRecord:
+def decode_record(data: bytes, misfits: set[str]) -> ClaudeRecord:
     """Decode a line in either spelling; raise ValueError if it is not a record.
 
-    Members of a wrong type are reported to the session; without one they are refused. Blocks are decoded with their
-    record, if all are of known shapes and the message is not a text.
+    The paths of members that are left out for their type are added to `misfits`. Blocks are decoded with their record,
+    if all are of known shapes and the message is not a text.
     """
     try:
         if data.find(_TEXT, 0, _BEGINNING) < 0:
@@ -199,12 +199,9 @@ def decode_record(data: bytes, session: SessionBuilder | None = None) -> ClaudeR
         record = _RECORD.decode(data)
         if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
             return record
-    except msgspec.ValidationError:
-        if session is None and _SNAKE.search(data) is None:
-            raise
     except (msgspec.DecodeError, RecursionError):
         pass
-    return lenient.convert(data, _Record, None if session is None else session.misfits)
+    return lenient.convert(data, _Record, misfits)
 
 
 def is_record(line: bytes) -> bool:
@@ -214,7 +211,7 @@ def is_record(line: bytes) -> bool:
         return False
     try:
         line.decode("utf-8")
-        record = decode_record(line)
+        record = decode_record(line, set())
         is_answer = record.type == "assistant" and record.message is not None and not is_absent(record.message.usage)
         is_named = record.type != "system" or record.uuid is not None  # Droid prints such a record without an id
         return record.type in _TYPES and is_named if has_id else is_answer

@@ -8,6 +8,7 @@ Prompts that lore rebuilt from a transcript, and those whose beginning is not re
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -248,8 +249,8 @@ class Laws:
 
 
 def _text_after_image(turn: Turn | None, broken: request_laws.Broken) -> bytes:
-    """Return what follows the image that precedes text; empty for other rules."""
+    """Return a hash of what follows the image that precedes text; empty for other rules."""
     if turn is None or broken.code != Code.IMAGE_BEFORE_TEXT:
         return b""
     segment = turn.prompt.segment_at(broken.at + 1)
-    return b"" if segment is None else segment.data
+    return b"" if segment is None else blake2b(segment.data, digest_size=16).digest()
