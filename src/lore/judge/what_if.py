@@ -443,7 +443,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     several = (SharedBlock, ReadPlateau)
     turns = len(changed) + sum(loss.evidence.requests if isinstance(loss.evidence, several) else 1 for loss in missed)
     fixes = {
-        fix_of(cause.code, turn.audience, cause.kind, cause.detail)
+        fix_of(cause.code, turn.audience, cause.kind, cause.detail or cause.section or "")
         for turn in base.turns
         for cause in turn.breaks
         if without(cause) and cause.code in CODES
