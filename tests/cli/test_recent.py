@@ -56,7 +56,7 @@ def test_error_without_recordings_names_places_searched(args):
     assert "error: there are no recordings" in result.err
     hint = next(line for line in result.err.splitlines() if line.startswith("hint: looked in "))
     assert ".claude/projects" in hint
-    assert ", .; name a file or folder" in hint
+    assert ", this folder; name a file or folder" in hint
 
 
 # --last

@@ -107,7 +107,8 @@ def is_as_new(file: Input, since: float) -> bool:
 
 def no_recordings_error(searched_places: Sequence[str]) -> LoreError:
     """Return the error for places without recordings."""
-    hint = f"looked in {list_places(searched_places, 'places of agents')}; name a file or folder"
+    places = ["this folder" if place == os.curdir else place for place in searched_places]
+    hint = f"looked in {list_places(places, 'places of agents')}; name a file or folder"
     return LoreError("there are no recordings", hint=hint)
 
 
@@ -116,7 +117,7 @@ def no_session_of_project(surroundings: Surroundings, command: str = "check") ->
     newest = newest_of_agents(surroundings)
     if newest is None:
         searched = dict.fromkeys(place.path for place in read_places(surroundings))
-        return no_recordings_error([*searched, "this folder"])
+        return no_recordings_error([*searched, os.curdir])
     message = f"agents keep no session of this project ({corpus.show(surroundings.folder)})"
     path = in_shell(newest.file.path, surroundings.home) or corpus.show(newest.file.path)
     return LoreError(message, hint=f"the newest session is {describe_place(newest)}: lore {command} {path}")
