@@ -281,7 +281,6 @@ def template(tmp_path):
 
 @pytest.mark.parametrize("tail", ["system", "user", "persist"])
 def test_alternating_template_renders_every_turn(template, tail):
-    """A durable delta was a user message before the user's own, which the template refused."""
     bodies = [lore("assemble", KNOWS, "--template", template, "--tail", tail, "--turn", str(n)) for n in range(1, 5)]
     assert [result.code for result in bodies] == [0] * 4, bodies
     assert ["[knowledge update" in result.out.partition("<end_of_turn>")[2] for result in bodies] == [

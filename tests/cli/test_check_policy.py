@@ -220,7 +220,6 @@ def test_named_empty_file_is_a_finding_beside_others():
 
 
 def test_hidden_folders_with_logs_are_named():
-    """A home folder whose logs are all in hidden folders was searched in silence."""
     put("home/a.jsonl", body("a"))
     for name in (".claude/projects/p/b.jsonl", "u/.local/share/opencode/opencode.db", ".git/x", ".codex/config.toml"):
         put(f"home/{name}", b"")
@@ -237,7 +236,6 @@ def test_hidden_folders_with_logs_are_named():
 @pytest.mark.parametrize(("path", "code"), [("logs", 3), ("logs/a.jsonl", 2)])
 @pytest.mark.parametrize("text", [b"\0" * 300, b"\0" * 9 + b"\n\0", b"\xef\xbb\xbf\0\0"])
 def test_recording_of_nul_bytes_is_damaged(path, code, text):
-    """A crash leaves them of a file that was being written: in a folder it was passed over as no recording."""
     put("logs/a.jsonl", text)
     put("logs/b.jsonl", body("a"))
     put("logs/other.bin", text)
@@ -328,7 +326,6 @@ def test_github_report_appends_a_step_summary(monkeypatch):
 
 
 def test_change_that_lost_nothing_is_a_note():
-    """Tools that came in mid-session were an error of 0 lost tokens, though the bill read all that was sent before."""
     read = {"input_tokens": 9, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 0, "output_tokens": 1}
     tool = {"name": "ls", "description": "d", "input_schema": {"type": "object"}}
     bodies = [body("hello", tools=tools, max_tokens=9) for tools in ([tool], [tool, {**tool, "name": "cat"}])]
@@ -627,7 +624,6 @@ def test_finding_names_its_line_in_a_document(wrap):
 
 
 def test_document_in_one_line_is_not_searched_for_lines(monkeypatch):
-    """Each finding searched the whole document: captures of 500 MB took three times as long."""
     Path("c.json").write_text(json.dumps([{"request": body} for body in clock(1, 2)]), encoding="utf-8")
     monkeypatch.setattr("lore.run.checking.verdicts.value_at", None)
     assert "file=c.json,line=1,title=LORE101" in lore("check", "c.json", "--report", "github").out

@@ -329,7 +329,6 @@ def test_every_schema_is_valid_json_schema():
 
 
 def test_check_counts_compaction_seen_in_requests():
-    """A capture with three of them, each a note, closed with "0 compactions"."""
     path = str(Path(__file__).parents[2] / "fixtures" / "causes" / "LORE125" / "positive.jsonl")
     answer = lore("check", path, "--json").json
     assert [finding["code"] for finding in answer["findings"]] == ["LORE125"]

@@ -50,7 +50,6 @@ def test_compaction_that_lengthens_the_prompt_is_refused():
 
 
 def test_outside_context_is_reported_as_more_expensive():
-    """It read "each later one saves -$0.0000"."""
     command = json.dumps([sys.executable, "-c", "print('news ' * 1600)"])
     put("p.toml", POLICY + f'[[context_sources]]\nname = "x"\ncommand = {command}\n'.encode())
     out = compact().out
@@ -95,7 +94,6 @@ def test_trigger_that_is_not_due_changes_nothing():
 
 
 def test_gap_of_a_named_agent_is_due():
-    """The pause of the agent without a name was taken, who never had a message: no gap was ever due."""
     put("p.toml", b"gap_secs = 60\nkeep_recent = 2\n")
     put("s.jsonl", talk(3).replace(b'"kind":"', b'"agent_id":"hand","kind":"'))
     assert b'"agent_id":"hand"' in Path("s.jsonl").read_bytes()
@@ -157,7 +155,6 @@ def test_bad_options_are_one_line(args, said_):
 
 
 def test_nested_compaction_is_refused_before_the_lock(monkeypatch):
-    """It waited ten seconds for the log's lock, which the compaction that asked it holds."""
     monkeypatch.setenv("LORE_NESTED", "source")
     with appending("s.jsonl"):
         result = compact()
@@ -179,7 +176,6 @@ def test_second_compaction_of_a_user_is_refused():
 
 @pytest.mark.skipif(os.name != "posix", reason="flock")
 def test_locked_log_is_not_waited_for(monkeypatch):
-    """The second of two compactions of one log waited up to ten seconds for the first, and then compacted again."""
     from lore.run.outputs import appending
 
     monkeypatch.setattr("lore.files.time.sleep", lambda _: pytest.fail("it waited"))
@@ -206,7 +202,6 @@ def test_read_only_store_is_one_line(monkeypatch):
 
 
 def test_source_ends_when_compact_is_terminated():
-    """The source was left running for ever: no process ended it after its 30 seconds."""
     os.mkfifo("alive")
     code = "import time; file = open('alive', 'w'); print('here', file=file, flush=True); time.sleep(60)"
     put("p.toml", f'[[context_sources]]\nname = "x"\ncommand = ["{sys.executable}", "-c", "{code}"]\n'.encode())

@@ -20,7 +20,6 @@ def files(desk):
 
 
 def test_compaction_is_credited_with_later_turns_only():
-    """The turn that had just ended was credited to the compaction after it: one after the last turn "saved"."""
     assert [(trigger["cost"]["turns"], trigger["cost"]["saved"] is None) for trigger in dry()["triggers"]] == [
         (2, False),
         (2, False),
@@ -29,7 +28,6 @@ def test_compaction_is_credited_with_later_turns_only():
 
 
 def test_impossible_usage_is_counted_on_neither_side():
-    """It was summed as recorded and left out under the policy: usage without a bill was "saved"."""
     odd = {**USAGE, "write_1h_tokens": 1_000_000}
     put("s.jsonl", talk(), record_line("turn_started", turn=7), record_line("turn_completed", turn=7, usage=odd))
     totals = dry()["totals"]
@@ -49,7 +47,6 @@ def test_without_policy_answer_has_a_command_to_run():
 
 
 def test_policy_without_a_compaction_says_how_near():
-    """It said No, and left a person to guess which number to change."""
     put("p.toml", b"continuous_interval = 9\ngap_secs = 1800\nwindow = 100000\n")
     near = "6 user exchanges (continuous_interval 9), longest pause 25 s (gap_secs 1,800)"
     assert dry()["notes"] == [
@@ -62,7 +59,6 @@ def test_policy_without_a_compaction_says_how_near():
 
 
 def test_overflow_row_shows_what_the_trigger_compared():
-    """It showed 6,836 tokens for an overflow above 7,000."""
     path = str(Path(__file__).parents[2] / "fixtures" / "compaction" / "two_days.jsonl")
     triggers = lore("compact", path, "--dry-run", "--window", "10000", "--json").json["triggers"]
     assert triggers

@@ -82,7 +82,6 @@ def test_unknown_cache_is_rejected():
 
 @pytest.mark.parametrize("command", ["diff-prefix", "simulate"])
 def test_model_with_lone_surrogate_is_predicted(command):
-    """Half a character (a lone surrogate), as JavaScript may write: it was a bug's exit code."""
     turns = [(body(*texts, model="\ud83d"), usage(0, 9), 60) for texts in (("one",), ("one", "two"))]
     name = capture(*turns)
     assert lore(command, "--json", name).code == 0

@@ -9,7 +9,6 @@ pytestmark = pytest.mark.usefixtures("desk", "state")
 
 
 def test_fold_omits_duration_without_two_times():
-    """A log with one time for a request and its answer had "answered after 0 s"."""
     path = session("s.jsonl", growing(2))
     out = lore("fold", path).out
     assert "turn 1     2026-01-01T00:00:00.000Z, 0 read" in out

@@ -51,6 +51,13 @@ def test_overview_counts_requests_of_a_sum_as_recorded():
     assert "not recorded         2         -            -        -      17" in lore(*ALL).out
 
 
+def test_rebilled_is_unknown_if_few_record_usage():
+    put("home/.copilot/session-state/s-1/events.jsonl", plain().data()), pi_log()
+    assert "re-billed: unknown (3 of 5 requests record no cache usage)\n" in lore(*ALL).out
+    output = lore("check", "home/.copilot/session-state").out
+    assert "recorded for 0 of 2 requests: only the text was compared\nre-billed as waste: unknown" in output
+
+
 def test_sessions_shows_recorded_cost_that_differs():
     copilot_log()
     assert lore("sessions", "--json").json["sessions"][0]["recorded_dollars"] == 15.65

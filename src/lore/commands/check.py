@@ -113,7 +113,7 @@ def run(options: CheckOptions) -> int:
         from lore.commands.pages import write_pages
         from lore.report.html.page import introduce_report
 
-        intro = introduce_report(outcome.result, verbose=options.verbose)
+        intro = introduce_report(outcome.result, outcome.counted, verbose=options.verbose)
         write_pages(page, intro, page_files, context, verbose=options.verbose, colour=None)
     return code
 
@@ -219,7 +219,8 @@ def _report(
         from lore.report.commands import compaction_advice
 
         more_commands = [*compaction_advice(*outcome.longest)]
-    writers: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, more_commands=more_commands)}
+    terminal = Terminal(outcome.counted, quiet=options.quiet, more_commands=more_commands)
+    writers: dict[str, Report] = {"terminal": terminal}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.ci import Junit
 

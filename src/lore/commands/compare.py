@@ -21,8 +21,8 @@ from lore.commands import common, flags
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compare_shares, measure, share_of
-from lore.judge.sums import Copies, LedgerRequest, Sums
-from lore.model.codes import Audience, CauseKind, fix_of
+from lore.judge.sums import CauseLoss, Copies, LedgerRequest, Sums, group_losses, sum_losses
+from lore.model.codes import Audience, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
 from lore.recording import filesystem
@@ -229,8 +229,6 @@ class _SideSums(Period):
         self.side = side
         self.billed_sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
         self.billed = 0  # requests
-        # billed requests with a break or a missed read, by its code and whether the cause is not sure
-        self.broken: Counter[tuple[str, CauseKind]] = Counter()
         self.clients, self.models = Counter[str](), Counter[str]()
         self._times: list[float] = []
 
@@ -243,9 +241,6 @@ class _SideSums(Period):
         if row.billed:
             self.billed += 1
             self.billed_sessions[request.session].add(request)
-            self.broken.update([] if row.loss is None else [(row.loss.code, row.loss.kind)])
-            if row.missed is not None:
-                self.broken[row.missed.code, row.missed.kind] += row.missed.requests
         self._times += [] if request.at is None else [request.at]
         self.clients.update(filter(None, [row.client]))
         self.models.update(filter(None, [row.model]))
@@ -269,20 +264,22 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     readers = [READERS.get(ledger.format) for ledger in ledgers if ledger.format != "lore"]
     is_log = any(reader is not None and reader.yields == "events" for reader in readers)
     audience: Audience = "user" if is_log else "author"
-    causes: dict[tuple[str, CauseKind], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
+    causes: defaultdict[tuple[object, ...], _BothSides] = defaultdict(lambda: ([], []))
     for number, side in enumerate(sides):
-        break_causes = side.cause_sums.results(audience)
-        for cause in [*break_causes, *side.cause_sums.missed(audience)]:
-            causes.setdefault((cause.code, cause.kind), ([], []))[number].append(cause)
+        for losses in group_losses(side.cause_sums.every_loss(), audience, _in_words):
+            cause = _in_words(sum_losses(losses, audience))
+            if cause.tokens:
+                causes[cause.code, cause.kind, cause.says][number].extend([(cause, loss) for loss in losses])
     compared: list[tuple[float, ComparedCause]] = []
-    for key, cause_lists in causes.items():
-        both = [*cause_lists[0], *cause_lists[1]]
-        common_cause = replace(both[0], names=[], lifetime=None)
-        if any(cause.fix != common_cause.fix for cause in both):  # then the fix is that of the code
-            common_cause = replace(common_cause, fix=fix_of(common_cause.code, audience, common_cause.kind))
-        words = cause_in_words(common_cause)
-        shares = [share_of(side.broken[key], side.billed, len(side.billed_sessions)) for side in sides]
-        amounts = [[cause.dollars for cause in found if cause.dollars is not None] for found in cause_lists]
+    for both in causes.values():
+        words = next(cause for cause, _ in (*both[0], *both[1]))
+        if any(cause.fix != words.fix for cause, _ in (*both[0], *both[1])):  # then the fix is that of the code
+            words = _in_words(replace(words, fix=fix_of(words.code, audience, words.kind)))
+        broken = [sum(loss.turns for _, loss in found if loss.request.row.billed) for found in both]
+        shares = [
+            share_of(count, side.billed, len(side.billed_sessions)) for count, side in zip(broken, sides, strict=True)
+        ]
+        amounts = [[loss.dollars for _, loss in found if loss.dollars is not None] for found in both]
         paid = [round(sum(dollars), 6) if dollars else None for dollars in amounts]
         costs = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(
@@ -291,3 +288,11 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         )  # fmt: skip
         compared.append((abs(costs[0] - costs[1]), result))
     return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]
+
+
+_BothSides = tuple[list[tuple[SpendingCause, CauseLoss]], list[tuple[SpendingCause, CauseLoss]]]
+
+
+def _in_words(cause: SpendingCause) -> SpendingCause:
+    """Return a cause with its words, without the names and the lifetime in its evidence."""
+    return cause_in_words(replace(cause, names=[], lifetime=None))

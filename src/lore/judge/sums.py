@@ -302,20 +302,19 @@ class CauseSums:
             self._missed[missed.code, missed.detail].append(CauseLoss(missed, request, missed.dollars, missed.requests))
 
     def results(
-        self, audience: Audience, *, unsure: bool | None = None,
-        worded: Callable[[SpendingCause], SpendingCause] = lambda cause: cause,
+        self, audience: Audience, *, unsure: bool | None = None, worded: Worded = lambda cause: cause
     ) -> list[SpendingCause]:  # fmt: skip
         """Return the causes, the costliest first; `unsure`: only the unattributable ones (True), or the others.
 
         `worded` fills in the sentences of a cause: causes with the same sentences are one.
         """
-        groups = defaultdict[tuple[object, ...], list[CauseLoss]](list)
-        for key, losses in self._losses.items():
-            if unsure is None or (key[1] == UNSURE) == unsure:
-                words = worded(sum_losses(losses, audience))
-                groups[words.code, words.kind, words.says or key, words.fix] += losses
-        causes = [worded(sum_losses(losses, audience)) for losses in groups.values()]
+        kept = [losses for key, losses in self._losses.items() if unsure is None or (key[1] == UNSURE) == unsure]
+        causes = [worded(sum_losses(losses, audience)) for losses in group_losses(kept, audience, worded)]
         return sorted([cause for cause in causes if cause.tokens], key=_costliest_first)
+
+    def every_loss(self) -> list[list[CauseLoss]]:
+        """Return the losses of each cause, re-billed ones first, then those that could have been read from a cache."""
+        return [*self._losses.values(), *self._missed.values()]
 
     def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""
@@ -340,6 +339,20 @@ class CauseLoss(NamedTuple):
         loss, spent = request.row.loss, request.row.spent
         assert loss is not None, "asked of a request with a loss"
         return cls(loss, request, None if spent is None else spent.again)
+
+
+Worded = Callable[[SpendingCause], SpendingCause]  # fills in the sentences of a cause
+
+
+def group_losses(
+    causes: Iterable[list[CauseLoss]], audience: Audience, worded: Worded
+) -> list[list[CauseLoss]]:  # fmt: skip
+    """Join the losses of causes that `worded` gives the same sentences; causes without sentences are left apart."""
+    groups = defaultdict[tuple[object, ...], list[CauseLoss]](list)
+    for number, losses in enumerate(causes):
+        words = worded(sum_losses(losses, audience))
+        groups[words.code, words.kind, words.says or number, words.fix] += losses
+    return list(groups.values())
 
 
 def sum_losses(losses: list[CauseLoss], audience: Audience) -> SpendingCause:

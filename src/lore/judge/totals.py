@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from lore.cache.counts import LONG_PROMPT, total
+from lore.cache.counts import LONG_PROMPT, first_pass_read, total
 from lore.errors import LoreError, Where
 from lore.judge.base import RULES, TurnVerdict
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
@@ -40,7 +40,7 @@ from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, S
 from lore.model.turn import Turn
 
 Entry = TypeVar("Entry")
-VERSION = 11  # of an encoded result: changes with its fields or their meaning
+VERSION = 12  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
@@ -94,6 +94,7 @@ class TurnFindings(Struct, frozen=True):
     paired: bool = False  # the turn was compared with an earlier one
     found: tuple[Decision, ...] = ()
     recorded: float | None = None  # dollars that the turn cost, by its log
+    counted: bool = False  # its usage has the tokens that were read from a cache
 
 
 class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
@@ -118,6 +119,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     long_turns: int = 0  # turns of a session log with a prompt of over `LONG_PROMPT` tokens
     start: tuple[float | None, int] = (None, 0)  # when the recording begins, and its size, by which copies are found
     content: str = ""  # identifies the recording for a baseline, wherever it is: its session, else its beginning
+    counted: int = 0  # turns whose usage has the tokens that were read from a cache
 
 
 def encode(result: FileResult) -> bytes:
@@ -178,6 +180,8 @@ class FileTotals:
         self.result.turns[turn.chain] = self.result.turns.get(turn.chain, 0) + 1
         size = 0 if turn.usage is None else total(turn.usage.first_pass) or 0
         self.result.long_turns += is_log and size > LONG_PROMPT
+        is_counted = first_pass_read(turn.usage) is not None
+        self.result.counted += is_counted
         if not is_log and pair is not None:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         recorded = None if turn.usage is None else turn.usage.recorded_dollars
@@ -185,7 +189,7 @@ class FileTotals:
             summary.recorded_dollars = sum_known((summary.recorded_dollars or 0.0, recorded)) or UNSET
         decided = [] if pair is None else decide_pair(pair, self.place.of(turn), self._ruling)
         judged = TurnFindings(
-            lasting_id(turn.response_id), "", turn.chain, verdict.compared, self._keep(decided), recorded
+            lasting_id(turn.response_id), "", turn.chain, verdict.compared, self._keep(decided), recorded, is_counted
         )  # fmt: skip
         if judged.response_id:
             self._responses[turn.chain, turn.number] = judged.response_id
@@ -352,6 +356,7 @@ class RunTotals:
 
     def __init__(self, known_findings: KnownFindings | None = None, recorder: BaselineRecorder | None = None) -> None:
         self.summary = Summary()
+        self.counted = 0  # turns whose usage has the tokens that were read from a cache
         self.failed = False  # a finding is an error
         self.unjudged: list[Problem] = []  # why requests or whole files could not be judged, if the baseline has none
         self._paths: list[tuple[float, str]] = []  # of recordings that were judged, up to a limit
@@ -429,6 +434,7 @@ class RunTotals:
     def _count(self, result: FileResult) -> None:
         """Add a file's counts. A session of several files counts once, and only with a request that is no copy."""
         _add_summary(self.summary, result.summary)
+        self.counted += result.counted
         if result.summary.turns:
             self._sessions.add(result.session_path or result.key)
             self.summary.sessions = len(self._sessions)
@@ -504,6 +510,7 @@ def _remove_copies(result: FileResult, known: set[str], known_chains: set[tuple[
             if turn.recorded:
                 sums.recorded_dollars = sum_known((sums.recorded_dollars or 0.0, -turn.recorded)) or UNSET
             sums.pairs -= turn.paired
+            result.counted -= turn.counted
             removed += turn.found
             turn = replace(turn, found=())
         elif turn.about in known:

@@ -183,6 +183,12 @@ def rebilled_of(spending: results.Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "-"
 
 
+def is_rebilled_unknown(spending: results.Spending) -> bool:
+    """Return whether fewer than half of the requests record what they read from a cache, and none re-billed tokens."""
+    is_few = 2 * spending.billed_requests < spending.requests
+    return is_few and spending.requests > spending.unbilled and not rebilled_tokens(spending)
+
+
 def describe_rebilled_part(spending: results.Spending) -> str:
     """Return how much of the cost was re-billed; empty if no request has tokens."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
@@ -192,6 +198,9 @@ def describe_rebilled_part(spending: results.Spending) -> str:
         )
         cost = f"{rebilled_of(spending)}{share}, " if share else ""
         return f"re-billed: {cost}{tokens_of(tokens)} tokens that were cached and had to be paid for again"
+    if is_rebilled_unknown(spending):
+        unknown = spending.requests - spending.billed_requests
+        return f"re-billed: unknown ({unknown:,} of {spending.requests:,} requests record no cache usage)"
     if reads_nothing(spending):
         return "re-billed: nothing, but no prompt was read from a cache, either"
     return "re-billed: nothing" if spending.requests > spending.unbilled else ""
@@ -293,7 +302,7 @@ def _write_rebilled(result: results.Overview, out: Console, choice: OverviewSele
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
     total, dollars = result.total, rebilled_dollars(result.total)
     if text := describe_rebilled_part(total):
-        is_good = not rebilled_tokens(total) and not reads_nothing(total)
+        is_good = not (rebilled_tokens(total) or is_rebilled_unknown(total) or reads_nothing(total))
         out.print(line((text, "bold"), "; to keep it so in CI: lore guide ci" if is_good else ""))
     if not rebilled_tokens(total):
         if reads_nothing(total) and not result.missed:

@@ -124,10 +124,13 @@ def cause_result(finding: Finding) -> results.CauseResult:
     return results.copy_fields(results.CauseResult, finding, path=finding.json_path)
 
 
-def describe_rebilled(sums: results.Summary, *, has_grounds: bool = True) -> Iterator[tuple[str, str]]:
+def describe_rebilled(
+    sums: results.Summary, counted: int | None = None, *, has_grounds: bool = True
+) -> Iterator[tuple[str, str]]:  # fmt: skip
     """Yield how many tokens were re-billed as waste, with no certain cause, and as expected, each with a style.
 
-    `has_grounds`: of breaks without a certain cause also what is ruled out in each.
+    `counted`: how many requests record what they read from a cache. `has_grounds`: of breaks without a certain cause
+    also what is ruled out in each.
     """
 
     def amount(name: str) -> str:
@@ -135,7 +138,16 @@ def describe_rebilled(sums: results.Summary, *, has_grounds: bool = True) -> Ite
         tokens, dollars = getattr(sums, f"{name}_tokens"), getattr(sums, f"{name}_dollars")
         return f"{about}{tokens:,} tokens{in_dollars(dollars, is_part=sums.unpriced_tokens.get(name))}"
 
-    yield f"re-billed as waste: {amount('waste')}", "bold red" if sums.waste_tokens or sums.waste else "bold green"
+    is_unknown = counted is not None and 2 * counted < sums.turns
+    if is_unknown:
+        yield (
+            f"cache usage is recorded for {counted:,} of {count_of(sums.turns, 'request')}: "
+            f"{'of the others ' if counted else ''}only the text was compared"
+        ), "yellow"  # fmt: skip
+    if sums.waste_tokens or sums.waste or not is_unknown:
+        yield f"re-billed as waste: {amount('waste')}", "bold red" if sums.waste_tokens or sums.waste else "bold green"
+    else:
+        yield "re-billed as waste: unknown", "yellow"
     if sums.unattributable:
         ruled_out = [reason for reason, count in sums.ruled_out.items() if has_grounds and count == sums.unattributable]
         unsure = amount("unexplained") if sums.unexplained_tokens else "an unknown number of tokens"

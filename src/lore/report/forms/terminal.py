@@ -200,7 +200,10 @@ class Terminal:
 
     can_share_stdout = True
 
-    def __init__(self, *, quiet: bool = False, more_commands: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, counted: int | None = None, *, quiet: bool = False, more_commands: Sequence[tuple[str, str]] = ()
+    ) -> None:  # fmt: skip
+        self._counted = counted  # requests whose usage has the tokens that were read from a cache; None: unknown
         self._quiet = quiet  # findings only
         self._more_commands = more_commands  # more commands to run next, each with its purpose
 
@@ -224,7 +227,7 @@ class Terminal:
             out.print(f"cost as recorded: {format_money(sums.recorded_dollars)}")
         for sentence in unseen_lines(result):
             out.print(sentence)
-        for styled in sentences.describe_rebilled(sums):
+        for styled in sentences.describe_rebilled(sums, self._counted):
             out.print(line(styled))
         if result.top:
             out.print("costliest causes:")

@@ -231,18 +231,18 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     return Intro("lore", heading, lead, (head, *blocks, PageBlock(lines=tuple(lines))))
 
 
-def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
-    """Introduce what `lore check` or `lore lint` found; `verbose` lists notes, too."""
+def introduce_report(result: Reported, counted: int | None = None, *, verbose: bool = False) -> Intro:
+    """Introduce what `lore check` (`counted` as in `Terminal`) or `lore lint` found; `verbose` lists notes, too."""
     if isinstance(result, LintResult):
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
         summary = f"{count_of(len(result.findings), 'finding')} in {count_of(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", summary, blocks)
-    sums = sentences.describe_rebilled(result.summary, has_grounds=False)
+    sums = sentences.describe_rebilled(result.summary, counted, has_grounds=False)
     lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in sums)
     is_one = result.summary.files == 1  # its own part of the page has the same sums, causes and fixes
     shown = sum(verbose or finding.severity != "note" for finding in result.findings)
     folded = is_one or shown > SHOWN_FINDINGS
-    blocks = capture(partial(Terminal().write, result, verbose=verbose), "Findings and sums", folded=folded)
+    blocks = capture(partial(Terminal(counted).write, result, verbose=verbose), "Findings and sums", folded=folded)
     return Intro("lore check", "lore check", "" if is_one else lead, blocks)
 
 

@@ -80,6 +80,7 @@ class CheckOutcome(Struct, frozen=True):
     baselined: int | None = None  # findings of this run in the baseline that was written
     unseen: int = 0  # findings that it keeps, and that this run did not look for
     fixed: list[str] = []  # entries of the baseline that no finding matches any more, in words
+    counted: int | None = None  # requests whose usage has the tokens that were read from a cache; None: not counted
     longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
@@ -131,7 +132,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
         baselined=None if entries is None else result.summary.known, unseen=unseen_count,
-        fixed=fixed, longest=totals.longest,
+        fixed=fixed, longest=totals.longest, counted=totals.counted,
     )  # fmt: skip
 
 
