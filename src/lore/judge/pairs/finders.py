@@ -65,8 +65,7 @@ def find_rewritten_history(facts: PairFacts) -> Cause | None:
     before, after, overlap = facts.previous.prompt, facts.current.prompt, facts.overlap
     if overlap.is_covered or facts.current.changes or facts.current.is_rebuilt or facts.current.fidelity == "rendered":
         return None
-    begin = before.messages.common(after.messages)
-    sealed = find_sealed_summary(before, after, begin)
+    sealed = find_sealed_summary(before, after, before.messages.common(after.messages))
     return sealed or find_rewrite(before, after, overlap.common, is_conversation=facts.is_conversation)
 
 
@@ -530,8 +529,8 @@ def head_was_missed(facts: PairFacts) -> RuledOut | None:
     state, read = facts.state, facts.read
     if state is None or read is None or (read >= (state.min_read or 0) and (read > 0 or state.implicit)):
         return None
-    limit = state.min_read or None
-    return RuledOut("tools and system prompt were not all read", out=True, count=limit and read, limit=limit)
+    count, limit = (read, state.min_read) if state.min_read else (None, None)
+    return RuledOut("tools and system prompt were not all read", out=True, count=count, limit=limit)
 
 
 def lacks_removed_tools(facts: PairFacts, _: Cause) -> bool:

@@ -3,10 +3,10 @@
 `lore.judge.rules` has the sources. `Plateaus` finds reads of a chain that stay at one level while its prompts grow past
 it. Rules: at least three reads in a row at one level (if the chain never read anything, two, or the same request sent
 again), within a block of the cache, or in a cache without breakpoints each less than half of what the request repeats;
-each request repeats its predecessor, and by the end more than two blocks and 2 % beyond that level. Unless nothing at
-all was read, the repeated part also grew by as much. A request that reads nothing counts only if it repeats as many
-tokens as the model caches. With a cache that needs breakpoints the part up to the last one counts. A turn that is
-reported for another reason may be in the row, and is in neither the count nor the loss; if something was written,
+each request repeats its predecessor, and by the end more than two blocks and 2 % beyond that level. If anything was
+read, the repeated part also grew by as much. A request that reads nothing counts only if it repeats as many
+tokens as the model caches. With a cache that needs breakpoints the part up to the last one counts. A turn with
+another finding may be in the row, and is in neither the count nor the loss; if something was written,
 LORE305 reports it. Reasons that a recorded request shows are named; a log shows none.
 
 `UncachedParts` finds tokens that a log's requests repeat and that are neither read nor written, although the cache
@@ -16,8 +16,8 @@ each with over 2,000 such tokens and 10 % of its prompt.
 `Beginnings` finds system prompts with tools that the first requests of at least three chains in a row repeat and none
 reads, each within five minutes of the previous one and after its answer, in caches without breakpoints.
 
-`Siblings` finds beginnings of such first requests without a breakpoint at their end (LORE172). Rules: nothing is cached
-there without a breakpoint; an earlier request of the same model and place, sent within the lifetime of an entry, begins
+`Siblings` finds beginnings of such first requests without a breakpoint at their end (LORE172). Rules: the cache
+needs breakpoints; an earlier request of the same model and place, sent within the lifetime of an entry, begins
 with the same segments; its last breakpoint within them covers less than they hold, by at least what the model caches;
 and the later request read no more than that breakpoint covers.
 """
@@ -57,7 +57,7 @@ _BLOCKS = 2  # by which the repeated part exceeds that level
 _STEPS = {"gemini": 8192}
 _LEAST_UNCACHED, _LEAST_SHARE = 2_000, 0.1  # tokens, and part of the prompt, that no cache holds
 _SAME_PART = 0.02  # by which the number of these tokens may change from one request to the next
-_MOST_BEHIND = 64  # segments after the last breakpoint
+_MOST_AFTER_BREAKPOINT = 64  # segments after the last breakpoint
 _COMPARED = 16  # earlier first requests
 _BEGINNINGS = 64  # that are remembered
 # Fields that select a cache, or the machine that holds it, and the provider that a router chose.
@@ -231,8 +231,8 @@ def _count_repeated(pair: Pair) -> int:
     prompt, size = pair.previous.prompt, pair.bytes.previous
     common = pair.bytes.common + pair.overlap.common_bytes
     if laws.needs_breakpoints(pair.previous) and not prompt.auto_breakpoint:
-        distance = prompt.stable - 1 - prompt.breakpoints[-1] if prompt.breakpoints else _MOST_BEHIND + 1
-        if distance > _MOST_BEHIND:  # see LORE114
+        distance = prompt.stable - 1 - prompt.breakpoints[-1] if prompt.breakpoints else _MOST_AFTER_BREAKPOINT + 1
+        if distance > _MOST_AFTER_BREAKPOINT:  # see LORE114
             return 0
         common = min(common, size - sum(map(byte_size, iterate_from(prompt, prompt.breakpoints[-1] + 1, tail=True))))
     return round(counts.prompt_tokens(pair.previous.usage) * common / size) if size > 0 else 0
