@@ -338,6 +338,13 @@ def test_causes_saving_only_together_are_ranked_together(changes):
     assert "(5,000 tokens re-billed less, in 1 turn)" in lore("simulate", both()).out
 
 
+def test_changed_system_prompt_has_the_fix_of_check():
+    changed = body("one", "1", "two", "3", system=f"{LONG} Answer in verse.", tools=TOOLS), usage(0, 5200), 120
+    path = both(changed)
+    for command in (("check",), ("simulate", "--what-if")):
+        assert "Move text that changes out of the system prompt" in lore(command[0], path, *command[1:]).out
+
+
 def test_combined_causes_show_what_they_save_beyond_parts():
     """Their sum counted the saving of the date twice."""
     last = body("one", "1", "two", "3", system=f"Today is 2026-09-03. {LONG}", tools=TOOLS[:1]), usage(0, 5200), 120
