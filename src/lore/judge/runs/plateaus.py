@@ -69,7 +69,7 @@ _KEYS = ("prompt_cache_key", "cache_salt", "session_id", "user", "safety_identif
 
 
 class _Plateau(Struct, frozen=True):
-    """Successive turns that read about as many tokens, or each less than half of what they repeat."""
+    """Successive turns that read about as many tokens, or each less than half of their repeated tokens."""
 
     latest: Turn
     level: int = 0  # tokens read in each of its turns
@@ -163,7 +163,7 @@ class UncachedParts:
     def __init__(self, shared: Shared) -> None:
         self._rules = shared.rules
         self._previous: Turn | None = None
-        # such turns in a row: the fewest tokens that one of them repeats, and what all pay; the latest, and the longest
+        # such turns in a row: the fewest tokens that one of them repeats, and their sum; the latest, and the longest
         self._current = self._longest = (0, UnreadTokens())
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
@@ -203,7 +203,7 @@ def _count_uncached(previous: Turn, turn: Turn) -> int:
 
 
 def _is_scattered(turn: Turn, span: _Plateau, read: int, repeated: int) -> bool:
-    """Return whether a recorded request, and each before it in `span`, read less than half of what it repeats.
+    """Return whether a recorded request, and each before it in `span`, read less than half of its repeated tokens.
 
     Machines with caches of their own read different amounts: 128, 4,608, 128 and 0 of 31,000 tokens
     (duolahypercho/codex-router#265).

@@ -4,7 +4,7 @@ A turn is predicted only if its usage leaves room for a larger read, so most tur
 cache model is then given the few turns that wrote the entries: the latest of another chain, or the one before a turn
 without usage. A finding needs a sure prediction far above the read, and no
 other explanation: a cache break, a fall from the previous turn, an entry that is seconds old, another key, place,
-feature or parameter. `Shared` is what all rules over chains share in one recording.
+feature or parameter. `Shared` holds the objects that all rules over chains share in one recording.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Shared(Struct, frozen=True):
 
 
 class UnreadTokens(Struct, frozen=True):
-    """The requests that paid for tokens again; a finding counts them and sums what they paid."""
+    """The requests that paid for tokens again; a finding counts them and sums the tokens."""
 
     first: Turn | None = None
     requests: int = 0
